@@ -1,0 +1,229 @@
+"""The life of replies: begun, cancelled, interrupted, and cut to what was heard.
+
+At most one reply is made at a time. A reply that is complete may still be heard; until its
+playout has ended a speaker can interrupt it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from engines.base import FinishReason
+from streams.config import ResponseOptions, SessionConfig
+from streams.context import SessionContext, describe
+from streams.errors import SessionErrorCode
+from streams.events import (
+    AudioDelta,
+    CancelResponse,
+    CreateResponse,
+    Item,
+    ItemStatus,
+    OutputDone,
+    OutputStarted,
+    PlaybackCleared,
+    PlaybackProgress,
+    ResponseDone,
+    ResponseReason,
+    ResponseStarted,
+    ResponseStatus,
+    Role,
+    SessionOutput,
+)
+from streams.generation import GenerationCounter
+from streams.reply import Reply, ReplyMaker
+
+log = logging.getLogger(__name__)
+
+AUDIBLE_S = 0.05
+"""A reply with less than this unheard counts as heard to the end."""
+
+
+class Replies:
+    """Owns the replies of one session."""
+
+    def __init__(self, ctx: SessionContext) -> None:
+        self._ctx = ctx
+        self._generation = GenerationCounter()
+        self._reply: Reply | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.when_idle: Callable[[], None] = lambda: None
+
+    @property
+    def is_replying(self) -> bool:
+        """Whether a reply is being made."""
+        return self._reply is not None and not self._reply.finished
+
+    @property
+    def is_audible(self) -> bool:
+        """Whether a reply is being made or heard."""
+        return self.is_replying or self._lead_s() > AUDIBLE_S
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether any audio has gone out (the voice is then fixed)."""
+        return self._reply is not None and self._reply.emitted_s > 0
+
+    def create(self, event: CreateResponse) -> None:
+        """Begins a reply, or refuses while another one is being made."""
+        if self._reply is not None and not self._reply.finished:
+            message = (
+                "Conversation already has an active response in progress: "
+                f"{self._reply.response_id}"
+            )
+            self._ctx.refuse(SessionErrorCode.RESPONSE_ACTIVE, message, event.ref)
+            return
+        self.begin(event.options)
+
+    def begin(
+        self, options: ResponseOptions | None = None, *, ended_s: float | None = None
+    ) -> None:
+        """Begins a reply to the conversation as it stands.
+
+        Args:
+            options: what the client asked for.
+            ended_s: when the speaker fell silent, for the latency that people feel.
+        """
+        ctx = self._ctx
+        options = options or ResponseOptions()
+        reply = Reply(
+            response_id=ctx.new_id("resp"),
+            item_id=ctx.new_id("item"),
+            config=_merged(ctx.config, options),
+            options=options,
+            generation=self._generation.advance(),
+            began_s=ctx.clock.now_s(),
+            ended_s=ended_s,
+        )
+        self._reply = reply
+        ctx.emit(ResponseStarted(reply.response_id, options))
+        item = Item(reply.item_id, Role.ASSISTANT, (), ItemStatus.IN_PROGRESS)
+        self._task = ctx.spawn(self._make(reply, item), f"reply {reply.response_id}")
+
+    def cancel(self, event: CancelResponse) -> None:
+        """Stops the reply that is being made, by the client's wish."""
+        reply = self._reply
+        named = reply is not None and event.response_id in (None, reply.response_id)
+        if not self.is_replying or not named:
+            message = "Cancellation failed: no active response found"
+            self._ctx.refuse(SessionErrorCode.NO_ACTIVE_RESPONSE, message, event.ref)
+            return
+        self._stop(ResponseReason.CLIENT_CANCELLED)
+
+    def interrupt(self) -> None:
+        """Ends the reply because the speaker began: nothing of it is sent any more."""
+        if self.is_audible:
+            self._ctx.observer.barge_in()
+            self._stop(ResponseReason.TURN_DETECTED)
+
+    def drop_unheard(self) -> None:
+        """Stops whatever is made or heard, without a word to the client (session end)."""
+        self._generation.advance()
+        if self._task is not None:
+            self._task.cancel()
+
+    def report(self, event: PlaybackProgress) -> None:
+        """Takes the client's own word on how much it has played."""
+        if self._reply is not None and self._reply.item_id == event.item_id:
+            self._reply.playout.report(event.played_ms / 1000, self._ctx.clock.now_s())
+
+    def sent(self, event: SessionOutput) -> None:
+        """Notes that the transport took an event: from now on its audio is heard."""
+        reply = self._reply
+        if isinstance(event, AudioDelta) and reply and reply.response_id == event.response_id:
+            duration_s = len(event.samples) / event.rate_hz
+            reply.playout.route(duration_s, self._ctx.clock.now_s())
+
+    async def finished(self) -> None:
+        """Waits until no reply is being made."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def _lead_s(self) -> float:
+        if self._reply is None:
+            return 0.0
+        now_s = self._ctx.clock.now_s()
+        return max(0.0, self._reply.emitted_s - self._reply.playout.played_s(now_s))
+
+    async def _make(self, reply: Reply, item: Item) -> None:
+        ctx = self._ctx
+        if reply.config.output_audio:
+            ctx.conversation.begin_speech(reply.item_id)
+        previous_id = ctx.conversation.add(item)
+        ctx.emit(OutputStarted(reply.response_id, item, previous_id))
+        try:
+            await ReplyMaker(ctx, reply, self._generation.is_stale).run()
+        except Exception as error:
+            if reply.finished:
+                raise  # told to the client already; what is left is for the log
+            code, message = describe(error)
+            log.log(logging.WARNING if code else logging.ERROR, "reply failed", exc_info=error)
+            code = code or SessionErrorCode.INTERNAL
+            self._finish(reply, ResponseStatus.FAILED, error=(code, message))
+            return
+        reply.playout.close()
+        if reply.finish is FinishReason.LENGTH:
+            reason = ResponseReason.MAX_OUTPUT_TOKENS
+            self._finish(reply, ResponseStatus.INCOMPLETE, reason=reason)
+        else:
+            self._finish(reply, ResponseStatus.COMPLETED)
+
+    def _stop(self, reason: ResponseReason) -> None:
+        ctx, reply = self._ctx, self._reply
+        if reply is None:
+            return
+        was_audible = self._lead_s() > AUDIBLE_S
+        self._generation.advance()
+        dropped = ctx.outbox.drop_audio(reply.response_id)
+        reply.emitted_s -= dropped / reply.config.output_rate_hz
+        heard_ms = reply.playout.played_s(ctx.clock.now_s()) * 1000
+        if was_audible:
+            ctx.emit(PlaybackCleared(reply.response_id, reply.item_id))
+        if not reply.finished:
+            if self._task is not None:
+                self._task.cancel()
+            self._finish(reply, ResponseStatus.CANCELLED, reason=reason)
+        if reply.config.output_audio:
+            ctx.conversation.truncate_if_present(reply.item_id, heard_ms)
+        reply.playout.close()
+        reply.emitted_s = reply.playout.played_s(ctx.clock.now_s())
+
+    def _finish(
+        self,
+        reply: Reply,
+        status: ResponseStatus,
+        *,
+        reason: ResponseReason | None = None,
+        error: tuple[SessionErrorCode, str] | None = None,
+    ) -> None:
+        ctx = self._ctx
+        reply.finished = True
+        complete = status is ResponseStatus.COMPLETED
+        item = reply.item(ItemStatus.COMPLETED if complete else ItemStatus.INCOMPLETE)
+        ctx.conversation.replace(item)
+        previous_id = ctx.conversation.previous_or_none(item.item_id)
+        ctx.emit(OutputDone(reply.response_id, item, previous_id))
+        ctx.observer.response_done(str(status))
+        ctx.emit(
+            ResponseDone(
+                reply.response_id,
+                status,
+                (item,),
+                reply.options,
+                usage=reply.usage,
+                reason=reason,
+                error_code=error[0] if error else None,
+                error_message=error[1] if error else None,
+            )
+        )
+        self.when_idle()
+
+
+def _merged(config: SessionConfig, options: ResponseOptions) -> SessionConfig:
+    """Returns the session's configuration with the reply's own options laid over it."""
+    changes = {
+        name: value
+        for name in ("instructions", "output_audio", "max_output_tokens", "voice")
+        if (value := getattr(options, name)) is not None
+    }
+    return replace(config, **changes)

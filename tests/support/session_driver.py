@@ -1,0 +1,201 @@
+"""Drives a real session with a manual clock and scripted pipelines, in the field's words."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from asr.long_audio import LongTranscriber
+from asr.evidence import VoiceEvidence
+from asr.transcript import TranscribeOptions, Transcript
+from engines.base import EngineStats, FinishReason, Samples, Ticket
+from streams.config import SessionConfig, SessionLimits, Tier
+from streams.context import Identity, Pipelines, Services
+from streams.events import AudioIn, SessionInput, SessionOutput
+from streams.observer import NullObserver
+from streams.session import Session
+from tests.support.clock import ManualClock, settle
+from tts.synthesizer import VoiceOptions
+from vlm.responder import ChatMessage, ReplyDelta, ReplyOptions
+
+RATE_HZ = 16_000
+FRAME_S = 0.02
+E = TypeVar("E")
+
+
+class ScriptedVad:
+    """Hears speech wherever there is sound."""
+
+    def __init__(self) -> None:
+        self.open_streams = 0
+
+    async def open(self, ticket: Ticket) -> str:
+        self.open_streams += 1
+        return ticket.request_id
+
+    async def push(self, stream_id: str, samples: Samples) -> np.ndarray:
+        chunks = samples.reshape(-1, 512)
+        return (np.abs(chunks).max(axis=1) > 0.01).astype(np.float32)
+
+    async def close(self, stream_id: str) -> None:
+        self.open_streams -= 1
+
+    def stats(self) -> EngineStats:
+        return EngineStats(running=self.open_streams)
+
+
+@dataclass
+class ScriptedTranscriber:
+    """Answers each call with the words given for that length of speech."""
+
+    clock: ManualClock
+    text: str = "hello there"
+    takes_s: float = 0.0
+    calls: list[float] = field(default_factory=list)
+    fail_with: Exception | None = None
+
+    async def transcribe(
+        self,
+        samples: Samples,
+        *,
+        options: TranscribeOptions,
+        ticket: Ticket,
+        evidence: VoiceEvidence | None = None,
+    ) -> Transcript:
+        self.calls.append(len(samples) / RATE_HZ)
+        await self.clock.sleep(self.takes_s)
+        if self.fail_with is not None:
+            raise self.fail_with
+        return Transcript(self.text, len(samples) / RATE_HZ, "en")
+
+
+@dataclass
+class ScriptedResponder:
+    """Replies with fixed words, one a step, each taking `step_s`."""
+
+    clock: ManualClock
+    words: Sequence[str] = ("Good ", "morning ", "to ", "you. ", "How ", "are ", "you?")
+    step_s: float = 0.0
+    fail_with: Exception | None = None
+    finish: FinishReason = FinishReason.STOP
+    running: int = 0
+    aborted: int = 0
+    heard: list[list[tuple[str, str]]] = field(default_factory=list)
+
+    async def reply(
+        self, messages: Sequence[ChatMessage], options: ReplyOptions, ticket: Ticket
+    ) -> AsyncGenerator[ReplyDelta, None]:
+        self.heard.append([(message.role, message.text) for message in messages])
+        self.running += 1
+        ended = False
+        try:
+            for word in self.words:
+                await self.clock.sleep(self.step_s)
+                yield ReplyDelta(word)
+            if self.fail_with is not None:
+                raise self.fail_with
+            yield ReplyDelta("", finish=self.finish, prompt_tokens=5, output_tokens=7)
+            ended = True
+        finally:
+            self.running -= 1
+            self.aborted += not ended
+
+
+@dataclass
+class ScriptedSynthesizer:
+    """Speaks 50 ms a character, at once."""
+
+    sample_rate_hz: int = RATE_HZ
+    voices: tuple[str, ...] = ("default",)
+    spoken: list[str] = field(default_factory=list)
+
+    async def speak(
+        self, text: str, *, voice: VoiceOptions, ticket: Ticket
+    ) -> AsyncGenerator[Samples, None]:
+        self.spoken.append(text)
+        yield np.full(round(0.05 * len(text) * RATE_HZ), 0.1, np.float32)
+
+
+class SessionDriver:
+    """Holds one running session and everything that came out of it."""
+
+    def __init__(
+        self, config: SessionConfig | None = None, limits: SessionLimits | None = None
+    ) -> None:
+        self.clock = ManualClock()
+        self.vad = ScriptedVad()
+        self.transcriber = ScriptedTranscriber(self.clock)
+        self.responder = ScriptedResponder(self.clock)
+        self.synthesizer = ScriptedSynthesizer()
+        long = LongTranscriber(self.transcriber, self.vad)  # type: ignore[arg-type]
+        pipelines = Pipelines(
+            self.vad,
+            self.transcriber,  # type: ignore[arg-type]
+            long,
+            self.responder,  # type: ignore[arg-type]
+            self.synthesizer,
+        )
+        self.limits = limits or SessionLimits()
+        services = Services(pipelines, self.limits, self.clock, NullObserver())
+        identity = Identity("sess_test", "tester", Tier.FREE, "test")
+        self.config = config or SessionConfig(output_rate_hz=RATE_HZ)
+        self.session = Session(identity, self.config, services)
+        self.out: list[SessionOutput] = []
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self._tasks: list[asyncio.Task[object]] = []
+
+    async def __aenter__(self) -> "SessionDriver":
+        self._tasks = [
+            asyncio.create_task(self.session.run()),
+            asyncio.create_task(self._read()),
+        ]
+        await settle()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tasks[0].cancel()
+        self.reading.set()
+        await asyncio.wait(self._tasks)
+
+    @property
+    def ended(self) -> bool:
+        return self._tasks[0].done()
+
+    async def _read(self) -> None:
+        async for event in self.session.outputs():
+            self.out.append(event)
+            await self.reading.wait()
+
+    async def send(self, *events: SessionInput) -> None:
+        for event in events:
+            await self.session.send(event)
+        await settle()
+
+    async def speech(self, seconds: float) -> None:
+        await self._stream(seconds, 0.3)
+
+    async def silence(self, seconds: float) -> None:
+        await self._stream(seconds, 0.0)
+
+    async def _stream(self, seconds: float, level: float) -> None:
+        frame = np.full(round(FRAME_S * RATE_HZ), level, np.float32)
+        for _ in range(round(seconds / FRAME_S)):
+            await self.session.send(AudioIn(frame, RATE_HZ))
+            await self.clock.advance(FRAME_S)
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.out if isinstance(event, kind)]
+
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for event in self.out]
+
+    def assert_in_order(self, *kinds: type[object]) -> None:
+        """Asserts that events of these kinds came in this order, others between them."""
+        names = iter(self.kinds())
+        for kind in kinds:
+            assert any(name == kind.__name__ for name in names), (
+                f"{kind.__name__} is missing or too early in {self.kinds()}"
+            )
