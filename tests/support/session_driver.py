@@ -7,13 +7,22 @@ from typing import TypeVar
 
 import numpy as np
 
-from asr.long_audio import LongTranscriber
 from asr.evidence import VoiceEvidence
+from asr.long_audio import LongTranscriber
 from asr.transcript import TranscribeOptions, Transcript
 from engines.base import EngineStats, FinishReason, Samples, Ticket
 from streams.config import SessionConfig, SessionLimits, Tier
 from streams.context import Identity, Pipelines, Services
-from streams.events import AudioIn, SessionInput, SessionOutput
+from streams.events import (
+    AudioIn,
+    CreateItem,
+    Item,
+    Part,
+    PartKind,
+    Role,
+    SessionInput,
+    SessionOutput,
+)
 from streams.observer import NullObserver
 from streams.session import Session
 from tests.support.clock import ManualClock, settle
@@ -23,6 +32,14 @@ from vlm.responder import ChatMessage, ReplyDelta, ReplyOptions
 RATE_HZ = 16_000
 FRAME_S = 0.02
 E = TypeVar("E")
+
+
+MANUAL = SessionConfig(turn_detection=None, output_rate_hz=RATE_HZ)
+
+
+def typed(text: str) -> CreateItem:
+    """Returns a message that the user has typed."""
+    return CreateItem(Item("", Role.USER, (Part(PartKind.TEXT, text),)))
 
 
 class ScriptedVad:
