@@ -1,0 +1,1 @@
+"""The standard gRPC health service."""

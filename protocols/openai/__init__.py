@@ -1,0 +1,1 @@
+"""OpenAI Realtime (GA): `RealtimeProtocol` in `realtime`, its door in `server`."""

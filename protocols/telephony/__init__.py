@@ -1,0 +1,1 @@
+"""Telephone networks: `TwilioProtocol` in `twilio`, its door in `server`."""

@@ -1,0 +1,1 @@
+"""What all WebSocket doors share."""
