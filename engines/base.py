@@ -145,6 +145,14 @@ class GenerateRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseRequest:
+    """Asks an LM to forget what it keeps for a session between that session's requests."""
+
+    ticket: Ticket
+    cache_salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechRequest:
     """Asks an encoder-decoder to write down what is said.
 
@@ -306,6 +314,10 @@ class TokenEngine(Protocol):
 
     async def abort(self, request_id: str) -> None:
         """Ends a request; does nothing if it is not running. Returns once it is gone."""
+        ...
+
+    async def release(self, request: ReleaseRequest) -> None:
+        """Frees the session's caches; returns once they are gone."""
         ...
 
     async def playout(self, request_id: str, routed_s: float, paused_s: float) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from engines.base import FinishReason
 from streams.config import ResponseOptions, SessionConfig
 from streams.context import SessionContext, describe
-from streams.errors import SessionErrorCode
+from streams.errors import AntiphonError, SessionErrorCode
 from streams.events import (
     AudioDelta,
     CancelResponse,
@@ -32,11 +32,17 @@ from streams.events import (
 )
 from streams.generation import GenerationCounter
 from streams.reply import Reply, ReplyMaker
+from vlm.responder import ReplyOptions
 
 log = logging.getLogger(__name__)
 
 AUDIBLE_S = 0.05
 """A reply with less than this unheard counts as heard to the end."""
+
+PRIME_DUE_S = 2.0
+"""Priming gives way to everybody who is waited for."""
+
+RELEASE_TIMEOUT_S = 5.0
 
 
 class Replies:
@@ -47,6 +53,7 @@ class Replies:
         self._generation = GenerationCounter()
         self._reply: Reply | None = None
         self._task: asyncio.Task[None] | None = None
+        self._priming: asyncio.Task[None] | None = None
         self.when_idle: Callable[[], None] = lambda: None
 
     @property
@@ -63,6 +70,29 @@ class Replies:
     def has_spoken(self) -> bool:
         """Whether any audio has gone out (the voice is then fixed)."""
         return self._reply is not None and self._reply.emitted_s > 0
+
+    def prime(self) -> None:
+        """Lets the model read what every reply begins with, while nobody waits for it."""
+        if self._priming is not None:
+            self._priming.cancel()
+        if self._ctx.config.respond and not self.is_replying:
+            self._priming = self._ctx.spawn(self._prime(), "prime")
+
+    async def _prime(self) -> None:
+        ctx = self._ctx
+        options = ReplyOptions(instructions=ctx.config.instructions, cache_salt=ctx.identity.tenant)
+        ticket = ctx.ticket(due_in_s=PRIME_DUE_S, timeout_s=ctx.limits.reply_timeout_s)
+        try:
+            await ctx.pipelines.responder.prime(options, ticket)
+        except AntiphonError as error:
+            log.info("the first reply begins cold: %s", error.message)
+
+    async def release(self) -> None:
+        """Gives back what the model keeps for this session; all its tasks have ended."""
+        ctx = self._ctx
+        if self._priming is not None:
+            ticket = ctx.ticket(due_in_s=0.1, timeout_s=RELEASE_TIMEOUT_S)
+            await ctx.pipelines.responder.release(ticket, ctx.identity.tenant)
 
     def create(self, event: CreateResponse) -> None:
         """Begins a reply, or refuses while another one is being made."""
@@ -85,6 +115,8 @@ class Replies:
             ended_s: when the speaker fell silent, for the latency that people feel.
         """
         ctx = self._ctx
+        if self._priming is not None:
+            self._priming.cancel()  # what it has computed is kept, and used now
         options = options or ResponseOptions()
         reply = Reply(
             response_id=ctx.new_id("resp"),
@@ -98,7 +130,11 @@ class Replies:
         self._reply = reply
         ctx.emit(ResponseStarted(reply.response_id, options))
         item = Item(reply.item_id, Role.ASSISTANT, (), ItemStatus.IN_PROGRESS)
-        self._task = ctx.spawn(self._make(reply, item), f"reply {reply.response_id}")
+        previous_id = ctx.conversation.add(item)
+        if reply.config.output_audio:
+            ctx.conversation.begin_speech(reply.item_id)
+        ctx.emit(OutputStarted(reply.response_id, item, previous_id))
+        self._task = ctx.spawn(self._make(reply), f"reply {reply.response_id}")
 
     def cancel(self, event: CancelResponse) -> None:
         """Stops the reply that is being made, by the client's wish."""
@@ -145,14 +181,9 @@ class Replies:
         now_s = self._ctx.clock.now_s()
         return max(0.0, self._reply.emitted_s - self._reply.playout.played_s(now_s))
 
-    async def _make(self, reply: Reply, item: Item) -> None:
-        ctx = self._ctx
-        if reply.config.output_audio:
-            ctx.conversation.begin_speech(reply.item_id)
-        previous_id = ctx.conversation.add(item)
-        ctx.emit(OutputStarted(reply.response_id, item, previous_id))
+    async def _make(self, reply: Reply) -> None:
         try:
-            await ReplyMaker(ctx, reply, self._generation.is_stale).run()
+            await ReplyMaker(self._ctx, reply, self._generation.is_stale).run()
         except Exception as error:
             if reply.finished:
                 raise  # told to the client already; what is left is for the log
@@ -177,6 +208,13 @@ class Replies:
         dropped = ctx.outbox.drop_audio(reply.response_id)
         reply.emitted_s -= dropped / reply.config.output_rate_hz
         heard_ms = reply.playout.played_s(ctx.clock.now_s()) * 1000
+        log.info(
+            "reply %s ended by %s: %.2f of %.2f s heard",
+            reply.response_id,
+            reason,
+            heard_ms / 1000,
+            reply.made_s,
+        )
         if was_audible:
             ctx.emit(PlaybackCleared(reply.response_id, reply.item_id))
         if not reply.finished:
@@ -210,7 +248,7 @@ class Replies:
                 status,
                 (item,),
                 reply.options,
-                usage=reply.usage,
+                usage=replace(reply.usage, output_audio_ms=round(reply.emitted_s * 1000)),
                 reason=reason,
                 error_code=error[0] if error else None,
                 error_message=error[1] if error else None,

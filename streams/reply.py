@@ -8,7 +8,7 @@ a reply delivers goes through `_deliver`, which drops it once the reply is stale
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from engines.base import FinishReason, Samples
 from streams.config import ResponseOptions, SessionConfig
@@ -31,14 +31,17 @@ from tts.chunker import TextChunk, TextChunker
 from tts.synthesizer import VoiceOptions
 from vlm.responder import ChatMessage, ReplyDelta, ReplyOptions
 
-ROUTED_PIECE_S = 0.1
-"""Audio goes out in pieces of this length: short enough to pace and to cut exactly."""
+PIECE_S = 0.1
+"""Audio goes out in pieces of this length: short enough to cut exactly at barge-in."""
+
+PACED_PIECE_S = 0.02
+"""The same where audio is paced: the frame of telephone networks."""
 
 POLL_S = 0.02
 """How often a waiting stage looks at the playout clock again."""
 
 CLAUSES_AHEAD = 16
-PIECES_AHEAD = 2048
+PIECES_AHEAD = 4096
 
 
 @dataclass(slots=True)
@@ -175,7 +178,8 @@ class ReplyMaker:
         self._pieces.close()
 
     async def _hand_over(self, samples: Samples) -> None:
-        piece_samples = max(1, round(ROUTED_PIECE_S * self._reply.config.output_rate_hz))
+        piece_s = PIECE_S if self._ctx.limits.route_ahead_s is None else PACED_PIECE_S
+        piece_samples = round(piece_s * self._reply.config.output_rate_hz)
         for start in range(0, len(samples), piece_samples):
             await self._pieces.put(samples[start : start + piece_samples])
 
@@ -196,7 +200,6 @@ class ReplyMaker:
             self._samples_out += len(samples)
             reply.emitted_s += len(samples) / rate_hz
             self._deliver(delta)
-        reply.usage = replace(reply.usage, output_audio_ms=round(reply.emitted_s * 1000))
 
     def _note_first_audio(self) -> None:
         if self._samples_out:

@@ -107,7 +107,14 @@ class Session:
             self._inbox.close()
             self._ctx.emit(closed)
             self._ctx.outbox.close()
+            await self._release()
         return closed
+
+    async def _release(self) -> None:
+        try:
+            await self._replies.release()
+        except AntiphonError as error:
+            log.warning("session %s was not released: %s", self.session_id, error.message)
 
     async def _live(self) -> SessionClosed:
         async with asyncio.TaskGroup() as group:
@@ -115,6 +122,7 @@ class Session:
             await self._listener.open()
             try:
                 self._ctx.emit(SessionStarted(self.session_id, self._ctx.config))
+                self._replies.prime()
                 actor = group.create_task(self._act())
                 lease = group.create_task(
                     self._lease.watch(self._ctx.outbox, lambda: self._replies.is_audible)
@@ -181,7 +189,10 @@ class Session:
             message = "Cannot update a conversation's voice if assistant audio is present."
             self._ctx.refuse(SessionErrorCode.VOICE_LOCKED, message, event.ref)
             return
+        changed = event.config.instructions != self._ctx.config.instructions
         self._ctx.config = event.config
+        if changed:
+            self._replies.prime()
         self._listener.configure(event.config)
         self._ctx.emit(SessionUpdated(event.config))
 

@@ -5,7 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from engines.base import FinishReason, GenerateRequest, Ticket, TokenDelta, TokenEngine
+from engines.base import (
+    FinishReason,
+    GenerateRequest,
+    ReleaseRequest,
+    Ticket,
+    TokenDelta,
+    TokenEngine,
+)
 from engines.errors import BadRequest
 from vlm.chat_template import ChatTemplate
 from vlm.config import ResponderConfig
@@ -74,6 +81,28 @@ class Responder:
         prompt_tokens = last.prompt_tokens or len(request.prompt_ids)
         yield replace(last, text=rest, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
 
+    async def prime(self, options: ReplyOptions, ticket: Ticket) -> None:
+        """Computes what every reply of a session begins with, before it is wanted.
+
+        Cancelling keeps what was computed so far.
+
+        Raises:
+            AntiphonError: whatever the engine raises.
+        """
+        head = self._head(options, [])
+        if not head:
+            return
+        request = GenerateRequest(
+            ticket, self._template.render(head), 1, cache_salt=options.cache_salt
+        )
+        async with _closing(self._engine.generate(request)) as deltas:
+            async for _ in deltas:
+                pass
+
+    async def release(self, ticket: Ticket, cache_salt: str = "") -> None:
+        """Frees what the engine keeps for the ticket's session."""
+        await self._engine.release(ReleaseRequest(ticket, cache_salt))
+
     def _request(
         self, messages: Sequence[ChatMessage], options: ReplyOptions, ticket: Ticket
     ) -> GenerateRequest:
@@ -105,13 +134,16 @@ class Responder:
             head.append(turns.pop(0))
         if not turns and not options.instructions:
             raise BadRequest("The conversation is empty.")
-        instructions = options.instructions or self._config.instructions
-        system = "\n".join(text for text in (instructions, *(m.text for m in head)) if text)
-        examples = () if options.instructions else self._config.examples
         sizes = [self._template.count(turn.text) + _TURN_MARKS for turn in turns]
         start = first_kept([turn.role for turn in turns], sizes, self._config.history_tokens)
-        opening = [ChatMessage("system", system)] if system else []
-        return [*opening, *examples, *turns[start:]]
+        return [*self._head(options, head), *turns[start:]]
+
+    def _head(self, options: ReplyOptions, leading: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Returns what stands before the conversation: system prompt and examples."""
+        instructions = options.instructions or self._config.instructions
+        system = "\n".join(text for text in (instructions, *(m.text for m in leading)) if text)
+        examples = () if options.instructions else self._config.examples
+        return [*([ChatMessage("system", system)] if system else []), *examples]
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ async def test_silent_client_is_closed_as_idle_and_everything_is_given_back() ->
         assert closed.code is SessionErrorCode.IDLE
         assert driver.ended
         assert driver.vad.open_streams == 0
+        assert driver.responder.released == 1
         assert driver.responder.running == 0
 
 
@@ -132,3 +133,11 @@ async def test_uncommitted_audio_over_the_limit_is_dropped_and_told_once() -> No
         await driver.speech(4.0)
         errors = driver.of(SessionError)
         assert [error.code for error in errors] == [SessionErrorCode.BUFFER_FULL]
+
+
+async def test_model_reads_the_instructions_before_the_first_turn_and_when_they_change() -> None:
+    async with SessionDriver(SessionConfig(instructions="Be kind.")) as driver:
+        assert driver.responder.primed == ["Be kind."]
+        await driver.send(UpdateSession(SessionConfig(instructions="Be brief.")))
+        await driver.send(UpdateSession(SessionConfig(instructions="Be brief.", speed=1.2)))
+        assert driver.responder.primed == ["Be kind.", "Be brief."]
