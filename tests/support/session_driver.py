@@ -100,6 +100,14 @@ class ScriptedResponder:
     running: int = 0
     aborted: int = 0
     heard: list[list[tuple[str, str]]] = field(default_factory=list)
+    primed: list[str] = field(default_factory=list)
+    released: int = 0
+
+    async def prime(self, options: ReplyOptions, ticket: Ticket) -> None:
+        self.primed.append(options.instructions)
+
+    async def release(self, ticket: Ticket, cache_salt: str = "") -> None:
+        self.released += 1
 
     async def reply(
         self, messages: Sequence[ChatMessage], options: ReplyOptions, ticket: Ticket
