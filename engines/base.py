@@ -1,296 +1,60 @@
-"""What every engine back end offers, and the messages that go in and out.
+"""What every engine back end offers: the interfaces, with their messages beside them.
 
 This room speaks of token ids, embeddings and samples. It knows nothing of text, audio
-formats, sessions or clients. All messages are frozen dataclasses of numbers, strings,
-tuples and numpy arrays, so that they survive a trip through a socket: an engine may live
-in a process of its own. Times are relative (`due_in_s`, `timeout_s`) for the same reason.
+formats, sessions or clients. An engine may live in a process of its own.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from enum import IntEnum, StrEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Samples = NDArray[np.float32]
-"""Mono audio, shape (samples,), nominal range -1..1."""
+from engines.messages import (
+    Capabilities,
+    EmbeddingSpan,
+    Embeddings,
+    EncodeItem,
+    EngineStats,
+    FinishReason,
+    GenerateRequest,
+    Pace,
+    ReleaseRequest,
+    Samples,
+    Sampling,
+    SpanAttention,
+    SpeechRequest,
+    Ticket,
+    Tier,
+    TokenDelta,
+    WaveformRequest,
+)
 
-
-class Tier(IntEnum):
-    """Orders traffic by who pays; a lower value is served first."""
-
-    PAID = 0
-    FREE = 1
-    BATCH = 2
-
-
-class FinishReason(StrEnum):
-    """Says why a generation ended."""
-
-    STOP = "stop"  # a stop id came
-    LENGTH = "length"  # max_tokens reached
-    ABORTED = "aborted"
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """Names one piece of work and says how urgent it is.
-
-    Attributes:
-        request_id: unique among running requests.
-        session_id: whose work it is; empty for work without a session.
-        tier: paid, free or batch.
-        due_in_s: seconds from submission within which the first result is wanted; the
-            executor runs the work with the least slack first.
-        timeout_s: seconds from submission after which the result is useless; the request
-            then ends with `Timeout`.
-    """
-
-    request_id: str
-    session_id: str = ""
-    tier: Tier = Tier.FREE
-    due_in_s: float = 1.0
-    timeout_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Is a playout contract: after the first audio the listener drains 1 s a second.
-
-    Attributes:
-        rate: tokens that one second of speech costs.
-        low_s: a stream whose lead is below this is urgent.
-        high_s: a stream whose lead is at or above this sits out.
-    """
-
-    rate: float
-    low_s: float = 0.3
-    high_s: float = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """Says how the next token is chosen.
-
-    Attributes:
-        temperature: 0 is greedy; above, logits are divided by it.
-        top_k: keep the k most likely ids; 0 keeps all.
-        top_p: keep the smallest set whose probability reaches this, in (0, 1].
-        repetition_penalty: above 1 makes ids already present less likely (CTRL, Keskar 2019).
-        seed: makes a sampled request reproducible; None draws one.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    repetition_penalty: float = 1.0
-    seed: int | None = None
-
-
-class SpanAttention(StrEnum):
-    """Says how the positions of an embedding span see each other."""
-
-    CAUSAL = "causal"
-    BIDIRECTIONAL = "bidirectional"
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingSpan:
-    """Puts embeddings in the place of prompt ids (vision).
-
-    Attributes:
-        position: index in the prompt of the first replaced id.
-        embeddings: shape (length, hidden).
-        content_hash: identifies the content for prefix reuse.
-        position_ids: M-RoPE positions, shape (3, length), where the family needs them.
-        layer_features: DeepStack features, shape (layers, length, hidden).
-        attention: causal or bidirectional over the span.
-    """
-
-    position: int
-    embeddings: NDArray[np.float32]
-    content_hash: str
-    position_ids: NDArray[np.int64] | None = None
-    layer_features: NDArray[np.float32] | None = None
-    attention: SpanAttention = SpanAttention.CAUSAL
-
-
-@dataclass(frozen=True, slots=True)
-class GenerateRequest:
-    """Asks a decoder-only LM to continue a prompt.
-
-    Attributes:
-        ticket: identity and urgency.
-        prompt_ids: the prompt, at least one id.
-        max_tokens: at most this many frames are generated.
-        sampling: how ids are chosen.
-        stop_ids: generation ends at any of these; the stop id itself is not delivered.
-        spans: embeddings that replace prompt positions.
-        pace: playout contract of a stream that is listened to; None runs freely.
-        expected_share: share of the device that this session is expected to need, 0..1.
-        cache_salt: keeps prefix reuse within one tenant.
-    """
-
-    ticket: Ticket
-    prompt_ids: tuple[int, ...]
-    max_tokens: int
-    sampling: Sampling = Sampling()
-    stop_ids: tuple[int, ...] = ()
-    spans: tuple[EmbeddingSpan, ...] = ()
-    pace: Pace | None = None
-    expected_share: float = 0.0
-    cache_salt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseRequest:
-    """Asks an LM to forget what it keeps for a session between that session's requests."""
-
-    ticket: Ticket
-    cache_salt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechRequest:
-    """Asks an encoder-decoder to write down what is said.
-
-    Attributes:
-        ticket: identity and urgency.
-        samples: 16 kHz mono, at most 30 s.
-        prefix_ids: decoder prefix (start of transcript, language, task, ...).
-        max_tokens: at most this many ids are generated after the prefix.
-        window_s: encoder window; None is the model's full 30 s. A back end whose
-            capabilities say `trimmed_window = False` always uses the full one.
-        draft_ids: the last hypothesis, to be verified in one pass where the back end can.
-        stop_ids: end-of-text ids.
-        suppress_ids: ids that are never generated.
-        begin_suppress_ids: ids that may not come first.
-        allowed_first_ids: if not empty, the first id is one of these (language detection).
-        no_speech_id: id whose probability at the first position is reported.
-        sampling: temperature 0 is greedy.
-        want_alignment: ask for cross-attention weights.
-    """
-
-    ticket: Ticket
-    samples: Samples
-    prefix_ids: tuple[int, ...]
-    max_tokens: int
-    window_s: float | None = None
-    draft_ids: tuple[int, ...] = ()
-    stop_ids: tuple[int, ...] = ()
-    suppress_ids: tuple[int, ...] = ()
-    begin_suppress_ids: tuple[int, ...] = ()
-    allowed_first_ids: tuple[int, ...] = ()
-    no_speech_id: int | None = None
-    sampling: Sampling = Sampling()
-    want_alignment: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TokenDelta:
-    """Carries what one step made for one request.
-
-    Attributes:
-        request_id: whose it is.
-        ids: one frame: 1 id for a plain LM, several codebooks for some speech models;
-            empty in a closing delta. From a `Seq2SeqEngine` that verified a draft: all ids
-            that the draft had right and one more, in order.
-        logprob: log-probability of `ids`, all together, where the engine reports it; in a
-            closing delta that of the stop id, if one came.
-        finish: set in the last delta only.
-        no_speech_prob: Whisper's, 0..1, in the first delta.
-        prompt_tokens: length of the prompt, in the last delta.
-        cached_tokens: how many prompt ids came from a cache, in the last delta.
-    """
-
-    request_id: str
-    ids: tuple[int, ...] = ()
-    logprob: float | None = None
-    finish: FinishReason | None = None
-    no_speech_prob: float | None = None
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class EncodeItem:
-    """Is one input of an encoder: `values` in the layout that its family wants."""
-
-    values: NDArray[np.float32]
-    content_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """Is one output of an encoder: shape (length, hidden)."""
-
-    values: NDArray[np.float32]
-    content_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class WaveformRequest:
-    """Asks a whole-utterance acoustic model (VITS) to speak phoneme ids.
-
-    Attributes:
-        ticket: identity and urgency.
-        phoneme_ids: ids of the voice's own inventory, markers and pads included.
-        length_scale: above 1 speaks slower.
-    """
-
-    ticket: Ticket
-    phoneme_ids: tuple[int, ...]
-    length_scale: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """States what a back end can do; pipelines ask and degrade openly.
-
-    Attributes:
-        name: back end and model, for logs and `doctor`.
-        trimmed_window: Whisper's encoder may be shorter than 30 s.
-        alignment: cross-attention weights can be had.
-        draft: `draft_ids` are verified in one pass.
-        spans: embedding spans are taken.
-        batch_invariant: results do not change with what else is in the batch.
-        max_context: longest prompt plus output in tokens; 0 where it has no meaning.
-        sample_rate_hz: rate of the samples that it makes; 0 where it makes none.
-    """
-
-    name: str
-    trimmed_window: bool = False
-    alignment: bool = False
-    draft: bool = False
-    spans: bool = False
-    batch_invariant: bool = True
-    max_context: int = 0
-    sample_rate_hz: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStats:
-    """Is a snapshot of an engine's work.
-
-    Attributes:
-        running: requests admitted and not finished.
-        steps: steps run since the start.
-        tokens: ids delivered since the start.
-        finished, aborted, failed: requests ended since the start.
-        busy_s: seconds spent in steps since the start.
-        cache_bytes: bytes of KV and other per-request state held now.
-    """
-
-    running: int = 0
-    steps: int = 0
-    tokens: int = 0
-    finished: int = 0
-    aborted: int = 0
-    failed: int = 0
-    busy_s: float = 0.0
-    cache_bytes: int = 0
+__all__ = [
+    "Capabilities",
+    "EmbeddingSpan",
+    "Embeddings",
+    "EncodeItem",
+    "EncoderEngine",
+    "EngineStats",
+    "FinishReason",
+    "GenerateRequest",
+    "Pace",
+    "ReleaseRequest",
+    "Samples",
+    "Sampling",
+    "Seq2SeqEngine",
+    "SpanAttention",
+    "SpeechRequest",
+    "StreamDecoder",
+    "Ticket",
+    "Tier",
+    "TokenDelta",
+    "TokenEngine",
+    "VoiceActivityEngine",
+    "WaveformEngine",
+    "WaveformRequest",
+]
 
 
 class TokenEngine(Protocol):

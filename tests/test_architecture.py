@@ -16,11 +16,11 @@ MAY_IMPORT = {
     "protocols": {"streams"},
     "antiphon": PIPELINES | {"protocols", "streams", "engines"},
 }
-STREAMS_SEES_OF_ENGINES = {"engines.base", "engines.errors"}
+STREAMS_SEES_OF_ENGINES = {"engines.base", "engines.errors", "engines.messages"}
 WEB = {"starlette", "fastapi", "uvicorn", "websockets", "grpc", "httpx", "aiohttp", "requests"}
 PURE_FORBIDS = WEB | {"asyncio", "threading", "time", "socket", "torch"}
 PURE = """
-    engines: base errors torch/executor torch/messages torch/step_engine
+    engines: base errors messages torch/executor torch/messages torch/step_engine
     asr: config endpointing evidence hypothesis guards formats segmenter transcript mp3_frames
         utterance wer whisper_tokens
     tts: abbreviations addresses boundaries checks chunker clean config english language markdown
