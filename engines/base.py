@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from engines.messages import (
     Capabilities,
-    EmbeddingSpan,
     Embeddings,
+    EmbeddingSpan,
     EncodeItem,
     EngineStats,
     FinishReason,
