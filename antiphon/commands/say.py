@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import soundfile
+import soundfile  # type: ignore[import-untyped]  # it ships no stubs
 
 from antiphon.commands.models import open_store
 from antiphon.config import Config, add_config_arguments, config_from_args

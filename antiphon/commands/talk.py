@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import soundfile
+import soundfile  # type: ignore[import-untyped]  # it ships no stubs
 
 from antiphon.realtime_client import DEFAULT_URL, FRAME_MS, hold_turn, open_conversation, spoken
 from antiphon.spoken_turn import REPLY_FORMAT, SpokenTurn, WireEvent, end_of_speech

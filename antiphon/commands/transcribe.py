@@ -2,10 +2,10 @@
 
 import argparse
 import asyncio
-import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from tqdm import tqdm
 
@@ -54,15 +54,13 @@ async def _transcribe(
         return [segment async for segment in segments]
 
 
-@contextlib.contextmanager
-def _progress(duration_s: float) -> "Iterator[tqdm[object]]":
-    with tqdm(
-        total=round(duration_s, 1), unit="s", desc="transcribing", disable=not sys.stderr.isatty()
-    ) as bar:
-        yield bar
+def _progress(duration_s: float | None) -> "tqdm[NoReturn]":
+    """Returns a bar that is shown on terminals only; the total may be unknown."""
+    total = None if duration_s is None else round(duration_s, 1)
+    return tqdm(total=total, unit="s", desc="transcribing", disable=not sys.stderr.isatty())
 
 
-def _counted(blocks: Iterable[Samples], bar: "tqdm[object]") -> Iterator[Samples]:
+def _counted(blocks: Iterable[Samples], bar: "tqdm[NoReturn]") -> Iterator[Samples]:
     for block in blocks:
         yield block
         bar.update(round(len(block) / SAMPLE_RATE_HZ, 1))
