@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import shutil
 import socket
@@ -14,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from antiphon.config import Config
+from antiphon.cores import engine_threads, usable_cores
 from antiphon.models import ModelState, ModelStore, cache_directory
 from engines.errors import AntiphonError
 
@@ -78,18 +78,12 @@ def check_python(version: tuple[int, int] | None = None) -> Finding:
 
 def check_cores(count: int | None = None) -> Finding:
     """Counts the cores that this process may use."""
-    cores = count or _usable_cores()
+    cores = count or usable_cores()
     if cores >= 2:
         return Finding("cores", Verdict.OK, f"{cores}")
     return Finding(
         "cores", Verdict.WARN, f"{cores}", "with fewer than 2 cores replies will not keep real time"
     )
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # honours taskset and cpusets
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def check_memory(available_bytes: float | None = None) -> Finding:
@@ -131,10 +125,10 @@ def check_torch(threads: int | None) -> Finding:
         import torch
     except (ImportError, OSError) as error:
         return Finding("torch", Verdict.FAIL, f"cannot be imported ({error})", "make install")
-    used, cores = threads or torch.get_num_threads(), _usable_cores()
+    used, cores = engine_threads(threads), usable_cores()
     found = f"{torch.__version__}, {used} threads"
-    if used > cores:
-        advice = f"set engine.threads to {cores} or less: more threads than cores are far slower"
+    if used >= cores > 1:
+        advice = f"set engine.threads below {cores}: a gateway without a core stalls every step"
         return Finding("torch", Verdict.WARN, found, advice)
     return Finding("torch", Verdict.OK, found)
 

@@ -193,8 +193,8 @@ class EngineSection(BaseModel):
     threads: int | None = Field(
         default=None,
         ge=1,
-        description="torch threads; null takes all cores. Fewer leaves room for other "
-        "processes; more than there are cores makes every step several times slower.",
+        description="Threads of a step; null takes all cores but one. With no core left for "
+        "the gateway, steps wait for it at every barrier and may take many times as long.",
     )
     max_running: int = Field(
         default=16,
@@ -203,10 +203,10 @@ class EngineSection(BaseModel):
         "retry-after. More admits more people and makes each one's step longer.",
     )
     step_gflop: float = Field(
-        default=18.0,
+        default=10.0,
         gt=0,
-        description="Arithmetic in one step of a prompt or of Whisper's encoder; 18 is about "
-        "100 ms on two cores. More finishes them sooner and holds up everybody else for longer.",
+        description="Arithmetic in one step of a prompt or of Whisper's encoder; 10 is about "
+        "100 ms on one core. More finishes them sooner and holds up everybody else for longer.",
     )
     session_cache_bytes: int = Field(
         default=256 * 2**20,

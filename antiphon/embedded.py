@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from antiphon.config import Config
+from antiphon.cores import engine_threads
 from antiphon.models import ModelStore
 from asr.config import SAMPLE_RATE_HZ
 from asr.long_audio import LongTranscriber
@@ -114,7 +115,9 @@ async def embedded(config: Config, folders: Mapping[Role, Path]) -> AsyncIterato
     Raises:
         AntiphonError: a model cannot be loaded.
     """
-    host = EngineHost(engine_factories(config, folders), threads=config.engine.threads)
+    host = EngineHost(
+        engine_factories(config, folders), threads=engine_threads(config.engine.threads)
+    )
     host.start()
     try:
         await asyncio.to_thread(host.wait_ready, LOAD_TIMEOUT_S)
@@ -219,4 +222,6 @@ def _load_voice(config: Config, path: Path) -> StepEngine:
     from engines.torch.vits_engine import load_vits
 
     graphs = sorted(path.glob("*.onnx"))
-    return OneByOneEngine(load_vits(graphs[0], config.engine.threads), config.engine.max_running)
+    return OneByOneEngine(
+        load_vits(graphs[0], engine_threads(config.engine.threads)), config.engine.max_running
+    )
