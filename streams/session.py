@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from streams.config import SessionConfig
 from streams.context import Identity, Services, SessionContext, describe
@@ -120,20 +120,25 @@ class Session:
         async with asyncio.TaskGroup() as group:
             self._ctx.attach(group)
             await self._listener.open()
+            self._ctx.emit(SessionStarted(self.session_id, self._ctx.config))
+            self._replies.prime()
+            actor = group.create_task(self._act())
+            lease = group.create_task(
+                self._lease.watch(self._ctx.outbox, lambda: self._replies.is_audible)
+            )
             try:
-                self._ctx.emit(SessionStarted(self.session_id, self._ctx.config))
-                self._replies.prime()
-                actor = group.create_task(self._act())
-                lease = group.create_task(
-                    self._lease.watch(self._ctx.outbox, lambda: self._replies.is_audible)
-                )
                 await asyncio.wait({actor, lease}, return_when=asyncio.FIRST_COMPLETED)
-                actor.cancel()
-                lease.cancel()
-                self._replies.drop_unheard()
             finally:
-                await self._listener.close()
-            return lease.result() if lease.done() and not lease.cancelled() else SessionClosed()
+                await self._stop(actor, lease)
+            return SessionClosed() if lease.cancelled() else lease.result()
+
+    async def _stop(self, *tasks: "asyncio.Task[Any]") -> None:
+        """Ends the actor before what it works with is given back."""
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        self._replies.drop_unheard()
+        await self._listener.close()
 
     async def _act(self) -> None:
         async for event in self._inbox:

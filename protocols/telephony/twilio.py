@@ -207,7 +207,7 @@ class TwilioProtocol:
 
     def _start(self, message: Start) -> None:
         wanted, given = self._settings.stream_token, message.start.customParameters.get("token", "")
-        if wanted is not None and not hmac.compare_digest(wanted.encode(), given.encode()):
+        if wanted is not None and not hmac.compare_digest(_octets(wanted), _octets(given)):
             self._end(Close(POLICY_CLOSE, "The token parameter is not valid."))
             return
         line = message.start.mediaFormat
@@ -274,3 +274,8 @@ class TwilioProtocol:
     def _message(self, event: str, **fields: Any) -> Message:
         stream_id = self._call.stream_id if self._call else ""
         return {"event": event, "streamSid": stream_id, **fields}
+
+
+def _octets(text: str) -> bytes:
+    """Returns the bytes of any text that JSON can hold, lone surrogates included."""
+    return text.encode("utf-8", "surrogatepass")

@@ -1,5 +1,6 @@
 """The page in a real browser: a fake microphone speaks, and what it hears back is counted."""
 
+import asyncio
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -47,13 +48,21 @@ class Conversation:
     def __init__(self, connection: AsyncRealtimeConnection) -> None:
         self.connection = connection
         self.events: list[tuple[float, RealtimeServerEvent]] = []
+        self.turn = SpokenTurn()
+        self.over = False
         self._news = asyncio.Condition()
 
     async def listen(self) -> None:
-        """Keeps events until cancelled."""
-        async for event in self.connection:
+        """Keeps events until the connection ends, or it is cancelled."""
+        try:
+            async for event in self.connection:
+                async with self._news:
+                    self.events.append((time.monotonic(), event))
+                    self.turn.take(event.model_dump(), time.monotonic())
+                    self._news.notify_all()
+        finally:
             async with self._news:
-                self.events.append((time.monotonic(), event))
+                self.over = True
                 self._news.notify_all()
 
     async def speak(self, samples: Samples) -> None:
@@ -70,12 +79,20 @@ class Conversation:
 
     async def first(self, kind: str, after_s: float = 0.0) -> tuple[float, Any]:
         """Waits for the first such event."""
-        try:
-            async with asyncio.timeout(EVENT_TIMEOUT_S), self._news:
-                await self._news.wait_for(lambda: self.all(kind, after_s))
-        except TimeoutError:
-            pytest.fail(f"no {kind} came; seen: {Counter(each.type for _, each in self.events)}")
+        await self._until(lambda: bool(self.all(kind, after_s)), kind)
         return self.all(kind, after_s)[0]
+
+    async def answered(self, end_s: float) -> SpokenTurn:
+        """Waits for the reply to speech that ends at a time, and returns the turn."""
+        await self._until(lambda: self.turn.settled and time.monotonic() > end_s, "reply")
+        return self.turn
+
+    async def _until(self, true: Callable[[], bool], what: str) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EVENT_TIMEOUT_S), self._news:
+                await self._news.wait_for(lambda: true() or self.over)
+        seen = Counter(event.type for _, event in self.events)
+        assert true(), f"no {what} came; connection over: {self.over}; seen: {seen}"
 
 
 @asynccontextmanager
@@ -100,11 +117,9 @@ async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        if not task.done():
-            task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    if not task.cancelled():
-        task.result()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 def transcribe_back(samples: Samples, model: Path) -> str:
@@ -130,14 +145,13 @@ def total(metrics: dict[str, float], family: str) -> float:
 
 async def test_spoken_speech_is_written_down_and_answered_aloud(server: ServerProcess) -> None:
     samples = read("jfk.flac")
-    turn = SpokenTurn()
     # Two sentences: among five words one slip of the listener would already be 20 %.
     instructions = "You are a helpful assistant. Answer in two full sentences."
-    async with conversation(server, instructions=instructions, max_output_tokens=60) as talk:
-        async with meanwhile(talk.speak(samples)):
-            await talk.first("response.done", after_s=time.monotonic() + len(samples) / RATE_HZ)
-    for at_s, event in talk.events:
-        turn.take(event.model_dump(), at_s)
+    async with (
+        conversation(server, instructions=instructions, max_output_tokens=60) as talk,
+        meanwhile(talk.speak(samples)),
+    ):
+        turn = await talk.answered(time.monotonic() + len(samples) / RATE_HZ)
     started_s, _ = talk.all("input_audio_buffer.speech_started")[0]
     stopped_s, _ = talk.all("input_audio_buffer.speech_stopped")[0]
     assert started_s < stopped_s

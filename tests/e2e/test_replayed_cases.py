@@ -1,6 +1,7 @@
 """Replays bug reports of other servers against ours, with the outcome that is right."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,6 +212,9 @@ async def test_session_too_many_is_refused_with_a_hint_and_closed_1013(
     impatient_server: ServerProcess,
 ) -> None:
     url = impatient_server.ws_url
+    deadline_s = time.monotonic() + 2.0
+    while impatient_server.metrics().get('antiphon_sessions{protocol="realtime"}'):
+        assert time.monotonic() < deadline_s, "sessions of clients that have left"
     async with wire(url), wire(url), wire(url), wire(url):
         import websockets.asyncio.client as ws
 

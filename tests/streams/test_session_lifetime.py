@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from streams.config import SessionConfig, SessionLimits
 from streams.errors import SessionErrorCode
@@ -141,3 +142,15 @@ async def test_model_reads_the_instructions_before_the_first_turn_and_when_they_
         await driver.send(UpdateSession(SessionConfig(instructions="Be brief.")))
         await driver.send(UpdateSession(SessionConfig(instructions="Be brief.", speed=1.2)))
         assert driver.responder.primed == ["Be kind.", "Be brief."]
+
+
+async def test_client_that_leaves_in_mid_speech_ends_the_session_without_a_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with SessionDriver() as driver:
+        await driver.speech(0.5)
+        for _ in range(20):
+            await driver.session.send(AudioIn(np.full(320, 0.3, np.float32), RATE_HZ))
+        await driver.leave()
+        assert driver.vad.open_streams == 0
+    assert not caplog.records

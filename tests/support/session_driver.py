@@ -53,10 +53,12 @@ class ScriptedVad:
         return ticket.request_id
 
     async def push(self, stream_id: str, samples: Samples) -> np.ndarray:
+        await asyncio.sleep(0)
         chunks = samples.reshape(-1, 512)
         return (np.abs(chunks).max(axis=1) > 0.01).astype(np.float32)
 
     async def close(self, stream_id: str) -> None:
+        await asyncio.sleep(0)  # as a host answers: not at once
         self.open_streams -= 1
 
     def stats(self) -> EngineStats:
@@ -184,6 +186,11 @@ class SessionDriver:
         self._tasks[0].cancel()
         self.reading.set()
         await asyncio.wait(self._tasks)
+
+    async def leave(self) -> None:
+        """Cancels the session as a shell does whose client is gone."""
+        self._tasks[0].cancel()
+        await asyncio.wait({self._tasks[0]})
 
     @property
     def ended(self) -> bool:
