@@ -61,6 +61,7 @@ async def http_server(
             ws_per_message_deflate=False,  # base64 audio does not shrink, and it costs a core
             lifespan="off",
             log_config=None,
+            log_level="warning",  # a line for each connection is the metrics' business
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=STOP_S,

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 import structlog
 
 from antiphon.config_sections import LogsSection
+from streams.context import CURRENT_SESSION
 
 CONTENT_KEYS = frozenset({"text", "transcript", "instructions", "audio", "payload"})
 """Fields that may hold what people say. They are dropped unless the operator wants them."""
@@ -29,6 +30,7 @@ def setup_logs(settings: LogsSection, stream: TextIO | None = None) -> None:
     console = settings.format == "console" or (settings.format == "auto" and stream.isatty())
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
+        add_session,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -56,6 +58,13 @@ def setup_logs(settings: LogsSection, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
+
+
+def add_session(_: Any, __: str, event: Event) -> Event:
+    """Names the session in whose task the line was written."""
+    if session_id := CURRENT_SESSION.get():
+        event.setdefault("session", session_id)
+    return event
 
 
 def drop_content(_: Any, __: str, event: Event) -> Event:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Coroutine
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,9 @@ from tts.synthesizer import Synthesizer
 from vlm.responder import Responder
 
 log = logging.getLogger(__name__)
+
+CURRENT_SESSION: ContextVar[str] = ContextVar("antiphon_session", default="")
+"""The session that the running task belongs to; log lines carry it."""
 
 _CODES: tuple[tuple[type[AntiphonError], SessionErrorCode], ...] = (
     (Overloaded, SessionErrorCode.OVERLOADED),

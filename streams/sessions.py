@@ -9,7 +9,7 @@ from typing import Protocol
 
 from streams.admission import Admission, AdmissionConfig
 from streams.config import SessionConfig, Tier
-from streams.context import Identity, Services
+from streams.context import CURRENT_SESSION, Identity, Services
 from streams.errors import Overloaded, SessionErrorCode
 from streams.events import SessionInput, SessionOutput
 from streams.session import Session
@@ -128,6 +128,8 @@ class SessionManager:
         identity = Identity(session_id, tenant, tier, protocol)
         session = Session(identity, config, self._services_for(telephony=telephony))
         task = asyncio.create_task(self._run(session, identity), name=session_id)
+        # Not in `_run`: a task that is cancelled before its first step runs no `finally`.
+        task.add_done_callback(lambda _: self._forget(session_id))
         running = RunningSession(session, task)
         self._running[session_id] = running
         return running
@@ -146,6 +148,7 @@ class SessionManager:
         await asyncio.gather(*(running.close() for running in list(self._running.values())))
 
     async def _run(self, session: Session, identity: Identity) -> None:
+        CURRENT_SESSION.set(identity.session_id)  # of this task and of all that it starts
         observer = self._services.observer
         observer.session_opened(identity.protocol)
         code = "disconnected"
@@ -153,10 +156,12 @@ class SessionManager:
             closed = await session.run()
             code = str(closed.code) if closed.code else "ok"
         finally:
-            self._running.pop(identity.session_id, None)
-            self._admission.release(identity.session_id)
             observer.session_closed(identity.protocol, code)
-            log.info("session %s of %s ended: %s", identity.session_id, identity.tenant, code)
+            log.info("session of %s ended: %s", identity.tenant, code)
+
+    def _forget(self, session_id: str) -> None:
+        self._running.pop(session_id, None)
+        self._admission.release(session_id)
 
     def _services_for(self, *, telephony: bool) -> Services:
         if not telephony:

@@ -151,7 +151,8 @@ def load_questions(files: Sequence[Path], texts: Sequence[str]) -> list[Question
         end = round(end_of_speech(samples, SAMPLE_RATE_HZ) * SAMPLE_RATE_HZ)
         if not end:
             raise BadRequest(f"{path.name} holds no speech")
-        questions.append(Question(path.name, samples[:end], texts[index] if texts else None))
+        text = texts[index] if texts else None
+        questions.append(Question(text or path.name, samples[:end], text))
     return questions
 
 

@@ -41,13 +41,7 @@ STATEMENT = (
 )
 QUESTION = "what is natural language processing"
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(170),
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium on the PATH (apt-get install chromium)"
-    ),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 
 
 def clip(name: str) -> Samples:
@@ -61,6 +55,7 @@ def silence(seconds: float) -> Samples:
 @pytest.fixture
 async def page(tmp_path: Path) -> AsyncIterator[Page]:
     """Yields a page whose microphone asks, waits until the reply plays, and asks again."""
+    assert CHROMIUM is not None, "no Chromium on the PATH: apt-get install chromium"
     first, second = (clip(name) for name in ("1089-134686-0001.flac", "en-US_sample.flac"))
     spoken = np.concatenate([silence(1.0), first, silence(2.5), second, silence(20.0)])
     microphone = tmp_path / "microphone.wav"

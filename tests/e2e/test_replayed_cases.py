@@ -1,6 +1,7 @@
 """Replays bug reports of other servers against ours, with the outcome that is right."""
 
 import asyncio
+import base64
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import soundfile
 from antiphon.server_process import ServerProcess, server_process
 from asr.wer import word_error_rate
 from engines.base import Samples
+from protocols.audio_formats import Encoding, decode_g711, encode
 from tests.e2e.wire import Wire, audio_input, pcm16, resampled, white_noise, wire
 
 pytestmark = pytest.mark.e2e
@@ -162,6 +164,27 @@ async def test_frames_that_split_a_sample_change_nothing(server: ServerProcess) 
             texts.append((await client.wait_for(kind))["transcript"])
             assert not client.of("error")
     assert texts[0] and texts == [texts[0]] * 3
+
+
+@pytest.mark.parametrize("law", ["audio/pcmu", "audio/pcma"])
+async def test_telephone_formats_are_heard_and_spoken(server: ServerProcess, law: str) -> None:
+    encoding = Encoding.MULAW if law == "audio/pcmu" else Encoding.ALAW
+    audio = audio_input(8_000, None)
+    audio["input"]["format"] = {"type": law}
+    async with wire(server.ws_url) as client:
+        await client.configure(audio={**audio, "output": {"format": {"type": law}}})
+        await client.stream(encode(clip("en-US_sample.flac", 8_000), encoding), 160)
+        await client.send(type="input_audio_buffer.commit")
+        final = await client.wait_for("conversation.item.input_audio_transcription.completed")
+        assert word_error_rate(QUESTION, final["transcript"]) == 0
+        await client.send(type="response.create")
+        done = await client.wait_for("response.done")
+        deltas = client.of("response.output_audio.delta")
+        data = b"".join(base64.b64decode(delta["delta"]) for delta in deltas)
+        samples = decode_g711(data, encoding)
+        said = done["response"]["output"][0]["content"][0]["transcript"]
+        assert 0.03 * len(said) < len(samples) / 8_000 < 0.15 * len(said)
+        assert 0.01 < np.sqrt(np.mean(samples**2)) < 0.3
 
 
 @pytest.fixture(scope="module")

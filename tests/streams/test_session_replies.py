@@ -1,3 +1,6 @@
+import numpy as np
+import pytest
+
 from engines.base import FinishReason
 from streams.config import SessionConfig, SessionLimits, TurnDetection
 from streams.errors import EngineFailed, SessionErrorCode
@@ -183,3 +186,23 @@ async def test_turn_detection_can_leave_interruption_to_the_client() -> None:
         assert driver.of(ResponseDone)[0].status is ResponseStatus.COMPLETED
         await driver.clock.advance(3.0)
         assert len(driver.of(ResponseStarted)) == 2
+
+
+@pytest.mark.parametrize("rate_hz", [8_000, 16_000, 22_050, 24_000, 48_000])
+async def test_reply_has_the_same_length_and_pitch_at_every_rate(rate_hz: int) -> None:
+    async with SessionDriver(SessionConfig(output_rate_hz=rate_hz)) as driver:
+        driver.synthesizer.sample_rate_hz = 22_050
+        driver.synthesizer.tone_hz = 440.0
+        await driver.send(typed("hi"), CreateResponse())
+        await driver.clock.advance(3.0)
+        deltas = driver.of(AudioDelta)
+        assert {delta.rate_hz for delta in deltas} == {rate_hz}
+        samples = np.concatenate([delta.samples for delta in deltas])
+        spoken_s = (
+            sum(round(0.05 * len(text) * 22_050) for text in driver.synthesizer.spoken) / 22_050
+        )
+        assert len(samples) / rate_hz == pytest.approx(spoken_s, rel=0.01)
+        first_clause = samples[: round(0.05 * len(driver.synthesizer.spoken[0]) * rate_hz)]
+        spectrum = np.abs(np.fft.rfft(first_clause))
+        pitch_hz = np.argmax(spectrum) * rate_hz / len(first_clause)
+        assert pitch_hz == pytest.approx(440.0, rel=0.02)

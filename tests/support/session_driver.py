@@ -23,7 +23,7 @@ from streams.events import (
     SessionInput,
     SessionOutput,
 )
-from streams.observer import NullObserver
+from streams.observer import NullObserver, Observer
 from streams.session import Session
 from tests.support.clock import ManualClock, settle
 from tts.synthesizer import VoiceOptions
@@ -47,8 +47,13 @@ class ScriptedVad:
 
     def __init__(self) -> None:
         self.open_streams = 0
+        self.tickets: list[Ticket] = []
+        self.refuse_with: Exception | None = None
 
     async def open(self, ticket: Ticket) -> str:
+        self.tickets.append(ticket)
+        if self.refuse_with is not None:
+            raise self.refuse_with
         self.open_streams += 1
         return ticket.request_id
 
@@ -72,7 +77,10 @@ class ScriptedTranscriber:
     clock: ManualClock
     text: str = "hello there"
     takes_s: float = 0.0
+    language: str = "en"
     calls: list[float] = field(default_factory=list)
+    asked: list[TranscribeOptions] = field(default_factory=list)
+    tickets: list[Ticket] = field(default_factory=list)
     fail_with: Exception | None = None
 
     async def transcribe(
@@ -84,10 +92,12 @@ class ScriptedTranscriber:
         evidence: VoiceEvidence | None = None,
     ) -> Transcript:
         self.calls.append(len(samples) / RATE_HZ)
+        self.asked.append(options)
+        self.tickets.append(ticket)
         await self.clock.sleep(self.takes_s)
         if self.fail_with is not None:
             raise self.fail_with
-        return Transcript(self.text, len(samples) / RATE_HZ, "en")
+        return Transcript(self.text, len(samples) / RATE_HZ, self.language)
 
 
 @dataclass
@@ -104,16 +114,20 @@ class ScriptedResponder:
     heard: list[list[tuple[str, str]]] = field(default_factory=list)
     primed: list[str] = field(default_factory=list)
     released: int = 0
+    tickets: list[Ticket] = field(default_factory=list)
 
     async def prime(self, options: ReplyOptions, ticket: Ticket) -> None:
+        self.tickets.append(ticket)
         self.primed.append(options.instructions)
 
     async def release(self, ticket: Ticket, cache_salt: str = "") -> None:
+        self.tickets.append(ticket)
         self.released += 1
 
     async def reply(
         self, messages: Sequence[ChatMessage], options: ReplyOptions, ticket: Ticket
     ) -> AsyncGenerator[ReplyDelta, None]:
+        self.tickets.append(ticket)
         self.heard.append([(message.role, message.text) for message in messages])
         self.running += 1
         ended = False
@@ -137,19 +151,23 @@ class ScriptedSynthesizer:
     sample_rate_hz: int = RATE_HZ
     voices: tuple[str, ...] = ("default",)
     spoken: list[str] = field(default_factory=list)
+    tone_hz: float = 0.0
+    tickets: list[Ticket] = field(default_factory=list)
 
     async def speak(
         self, text: str, *, voice: VoiceOptions, ticket: Ticket
     ) -> AsyncGenerator[Samples, None]:
         self.spoken.append(text)
-        yield np.full(round(0.05 * len(text) * RATE_HZ), 0.1, np.float32)
+        self.tickets.append(ticket)
+        time_s = np.arange(round(0.05 * len(text) * self.sample_rate_hz)) / self.sample_rate_hz
+        yield (0.1 * np.cos(2 * np.pi * self.tone_hz * time_s)).astype(np.float32)
 
 
-class SessionDriver:
-    """Holds one running session and everything that came out of it."""
+class ScriptedServer:
+    """Holds the scripted pipelines and the clock that sessions share."""
 
     def __init__(
-        self, config: SessionConfig | None = None, limits: SessionLimits | None = None
+        self, limits: SessionLimits | None = None, observer: Observer | None = None
     ) -> None:
         self.clock = ManualClock()
         self.vad = ScriptedVad()
@@ -165,10 +183,23 @@ class SessionDriver:
             self.synthesizer,
         )
         self.limits = limits or SessionLimits()
-        services = Services(pipelines, self.limits, self.clock, NullObserver())
-        identity = Identity("sess_test", "tester", Tier.FREE, "test")
+        self.services = Services(pipelines, self.limits, self.clock, observer or NullObserver())
+
+
+class SessionDriver(ScriptedServer):
+    """Holds one running session and everything that came out of it."""
+
+    def __init__(
+        self,
+        config: SessionConfig | None = None,
+        limits: SessionLimits | None = None,
+        *,
+        tier: Tier = Tier.FREE,
+    ) -> None:
+        super().__init__(limits)
+        identity = Identity("sess_test", "tester", tier, "test")
         self.config = config or SessionConfig(output_rate_hz=RATE_HZ)
-        self.session = Session(identity, self.config, services)
+        self.session = Session(identity, self.config, self.services)
         self.out: list[SessionOutput] = []
         self.reading = asyncio.Event()
         self.reading.set()
