@@ -83,7 +83,7 @@ async def _serve(config: Config, when_ready: WhenReady, stop: StopSignal) -> Non
                 await health.set_ready(True)
                 stop.arm()
                 when_ready(_bound(config, grpc_port=grpc_port))
-                await _until(stop.requested, http)
+                await _until(stop.requested, http, engines.client.host_down)
                 log.info("stopping: %d sessions are open", manager.open_sessions)
                 gateway.close()
                 await health.set_ready(False)
@@ -110,15 +110,24 @@ def _has_key(access: Access, request: Request) -> bool:
     return True
 
 
-async def _until(requested: asyncio.Event, http: "asyncio.Task[None]") -> None:
-    """Waits for the stop. Raises `EngineFailed` if HTTP ends by itself."""
-    waiting = asyncio.create_task(requested.wait())
+async def _until(
+    requested: asyncio.Event, http: "asyncio.Task[None]", host_down: asyncio.Event
+) -> None:
+    """Waits for the stop. Raises `EngineFailed` if HTTP or the engine host ends by itself.
+
+    The process then ends with a status that makes its supervisor start another one.
+    """
+    stopping = asyncio.create_task(requested.wait())
+    broken = asyncio.create_task(host_down.wait())
     try:
-        await asyncio.wait({waiting, http}, return_when=asyncio.FIRST_COMPLETED)
-        if not requested.is_set():
-            raise EngineFailed("the HTTP server ended by itself; see the log")
+        await asyncio.wait({stopping, broken, http}, return_when=asyncio.FIRST_COMPLETED)
+        if requested.is_set():
+            return
+        what = "engine host" if host_down.is_set() else "HTTP server"
+        raise EngineFailed(f"the {what} ended by itself; see the log")
     finally:
-        waiting.cancel()
+        stopping.cancel()
+        broken.cancel()
 
 
 async def _drain(manager: SessionManager, stop: StopSignal, patience_s: float) -> None:

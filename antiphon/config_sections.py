@@ -197,10 +197,11 @@ class EngineSection(BaseModel):
         "the gateway, steps wait for it at every barrier and may take many times as long.",
     )
     max_running: int = Field(
-        default=16,
+        default=64,
         ge=1,
         description="Requests that one engine holds at once; more are refused with a "
-        "retry-after. More admits more people and makes each one's step longer.",
+        "retry-after. A speaking session holds up to three (partials, finals): keep this "
+        "above three times sessions.admission.max_sessions.",
     )
     step_gflop: float = Field(
         default=10.0,

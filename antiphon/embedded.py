@@ -58,7 +58,7 @@ def model_of(config: Config, role: Role) -> str:
 class Embedded:
     """Is the running engine host with what the asked-for roles give.
 
-    A pipeline whose roles were not asked for raises `KeyError` when it is taken.
+    A pipeline whose roles were not asked for raises `NotFound` when it is taken.
     """
 
     client: HostClient
@@ -76,8 +76,8 @@ class Embedded:
 
     def transcriber(self) -> Transcriber:
         """Returns the recogniser of single utterances."""
-        tokens = WhisperTokens(self.folders[Role.ASR])
         engine = self.client.seq2seq_engine(Role.ASR)
+        tokens = WhisperTokens(self.folders[Role.ASR])
         return Transcriber(engine, tokens, self.config.asr.transcriber)
 
     def long_transcriber(self) -> LongTranscriber:

@@ -50,6 +50,8 @@ class Gateway:
     def close(self) -> None:
         """Closes it: the server is going down."""
         self._draining = True
+        if self._manager is not None:
+            self._manager.shut()
 
     async def open(
         self,

@@ -66,6 +66,10 @@ class Endpointer:
         """Says whether a turn has begun and not ended."""
         return self._in_speech
 
+    def configure(self, config: EndpointingConfig) -> None:
+        """Takes new thresholds and durations from the next chunk on, also within a turn."""
+        self._config = config
+
     def reset(self, position: int | None = None) -> None:
         """Forgets the running turn without an event.
 

@@ -46,6 +46,7 @@ class LongTranscriber:
         request_id: str,
         options: TranscribeOptions | None = None,
         tier: Tier = Tier.BATCH,
+        due_in_s: float | None = None,
     ) -> AsyncIterator[Segment]:
         """Yields the pieces that hold words, in order, as soon as each is known.
 
@@ -57,8 +58,10 @@ class LongTranscriber:
             request_id: unique; the pieces get ids derived from it.
             options: language, prompt and task.
             tier: urgency of the work.
+            due_in_s: how soon each piece is wanted; None is within its time-out.
         """
         job = _Job(self._transcriber, self._config, request_id, tier)
+        job.due_in_s = self._config.timeout_s if due_in_s is None else due_in_s
         job.options = options or TranscribeOptions()
         cuts = self._cut(blocks, job.ticket("voice"))
         try:
@@ -109,6 +112,7 @@ class _Job:
         self._running: deque[tuple[Piece, asyncio.Task[Transcript]]] = deque()
         self._count = 0
         self.options = TranscribeOptions()
+        self.due_in_s = config.timeout_s
 
     @property
     def busy(self) -> bool:
@@ -123,7 +127,7 @@ class _Job:
     def ticket(self, name: str) -> Ticket:
         timeout_s = self._config.timeout_s
         request_id = f"{self._request_id}/{name}"
-        return Ticket(request_id, "", self._tier, due_in_s=timeout_s, timeout_s=timeout_s)
+        return Ticket(request_id, "", self._tier, due_in_s=self.due_in_s, timeout_s=timeout_s)
 
     def start(self, piece: Piece, samples: Samples) -> None:
         self._count += 1

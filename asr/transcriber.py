@@ -87,7 +87,8 @@ class Transcriber:
         if heard_nothing(samples, evidence, self._config.guard):
             return Transcript("", duration_s, options.language)
         job = _Job(self._engine, self._tokens, self._config, ticket)
-        language = options.language or await job.detect_language(samples)
+        detected = None if options.language else await job.detect_language(samples)
+        language = options.language or detected or self._config.fallback_language
         job.prefix = self._tokens.prefix(language, options.task, self._prompt(options))
         decoded, tries = await self._believable(job, samples, evidence, draft_ids)
         said = (decoded.no_speech_prob, decoded.avg_logprob, decoded.ids)
@@ -156,8 +157,8 @@ class _Job:
         trimmed = self._engine.capabilities.trimmed_window
         return trimmed and _window_s(len(samples) / SAMPLE_RATE_HZ, self._config) is not None
 
-    async def detect_language(self, samples: Samples) -> str:
-        """Returns the code of the most likely language, or the fallback's."""
+    async def detect_language(self, samples: Samples) -> str | None:
+        """Returns the code of the most likely language; None where it is a guess."""
         config, tokens = self._config, self._tokens
         if not tokens.multilingual:
             return "en"
@@ -172,8 +173,8 @@ class _Job:
         )
         ids, logprobs, _, _ = await self._run(request)
         if not ids or (logprobs and math.exp(logprobs[0]) < config.min_language_prob):
-            return config.fallback_language
-        return tokens.language_of(ids[0]) or config.fallback_language
+            return None
+        return tokens.language_of(ids[0])
 
     async def decode(
         self,

@@ -39,6 +39,7 @@ class Transcript:
         avg_logprob: mean log-probability of the ids; None likewise.
         ids: the text's token ids, a draft for the next decode of the same speech.
         retried: decodes after the first.
+        sure_of_language: the language was given, or detected with enough probability.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Transcript:
     avg_logprob: float | None = None
     ids: tuple[int, ...] = ()
     retried: int = 0
+    sure_of_language: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from asr.config import CHUNK_SAMPLES
 from engines.base import Samples, Ticket, VoiceActivityEngine
+from engines.errors import NotFound
 
 
 class VoiceActivityDetector:
@@ -46,7 +47,11 @@ class VoiceActivityDetector:
         self._remainder = joined[whole:].copy()
         if whole == 0:
             return np.zeros(0, dtype=np.float32)
-        return await self._engine.push(stream_id, joined[:whole])
+        try:
+            return await self._engine.push(stream_id, joined[:whole])
+        except NotFound:  # the lease of a stream that brought nothing for long has ended
+            self._stream_id = await self._engine.open(self._ticket)
+            return await self._engine.push(self._stream_id, joined[:whole])
 
     async def flush(self) -> NDArray[np.float32]:
         """Scores the remainder, filled up with silence; returns shape (0,) or (1,)."""

@@ -22,12 +22,13 @@ class Conversation:
     """Holds the items of one session.
 
     Args:
-        max_items: the oldest items are forgotten past this many, so that a session that
-            lives for hours does not grow.
+        max_items, max_chars: the oldest items are forgotten past this many items or
+            characters of text, so that a session that lives for hours does not grow.
     """
 
-    def __init__(self, max_items: int = 512) -> None:
+    def __init__(self, max_items: int = 512, max_chars: int = 200_000) -> None:
         self._max_items = max_items
+        self._max_chars = max_chars
         self._items: list[Item] = []
         self._speech: dict[str, SpokenText] = {}
         self._heard_ms: dict[str, float] = {}
@@ -61,6 +62,9 @@ class Conversation:
         if self._knows(item.item_id):
             message = f"an item with the id '{item.item_id}' exists already"
             raise Refused(SessionErrorCode.DUPLICATE_ITEM, message, param="item.id")
+        if _chars(item) > self._max_chars:
+            message = f"an item holds at most {self._max_chars} characters"
+            raise Refused(SessionErrorCode.INVALID, message, param="item.content")
         if previous_item_id is None:
             self._items.append(item)
         elif previous_item_id == FRONT:
@@ -68,8 +72,9 @@ class Conversation:
         else:
             self._items.insert(self._index(previous_item_id) + 1, item)
         previous = self.previous_of(item.item_id)
-        if len(self._items) > self._max_items:
-            self.delete(self._items[0 if self._items[0].item_id != item.item_id else 1].item_id)
+        while len(self._items) > self._max_items or self._all_chars() > self._max_chars:
+            oldest = self._items[0 if self._items[0].item_id != item.item_id else 1]
+            self.delete(oldest.item_id)
         return previous
 
     def replace(self, item: Item) -> None:
@@ -131,6 +136,9 @@ class Conversation:
         pairs = [(item.role, self.remembered_text(item)) for item in self._items]
         return [(role, text) for role, text in pairs if text]
 
+    def _all_chars(self) -> int:
+        return sum(_chars(item) for item in self._items)
+
     def _knows(self, item_id: str) -> bool:
         return any(item.item_id == item_id for item in self._items)
 
@@ -139,3 +147,7 @@ class Conversation:
             if item.item_id == item_id:
                 return index
         raise Refused(SessionErrorCode.UNKNOWN_ITEM, f"there is no item with the id '{item_id}'")
+
+
+def _chars(item: Item) -> int:
+    return sum(len(part.text) for part in item.parts if part.text)

@@ -1,4 +1,4 @@
-"""Hears the speaker: audio in, turns out, each written down and handed on for a reply.
+"""Hears the speaker out: turns begin and end, are written down, and handed on for a reply.
 
 All positions are absolute samples at 16 kHz, counted from the first one received, so that
 times do not depend on when a packet came.
@@ -7,16 +7,12 @@ times do not depend on when a packet came.
 import asyncio
 import logging
 
-from asr.config import SAMPLE_RATE_HZ, EndpointingConfig
-from asr.endpointing import Endpointer, EndpointEvent, Pause, Resume, SpeechEnd, SpeechStart
-from asr.evidence import EvidenceTrack
+from asr.config import SAMPLE_RATE_HZ
+from asr.endpointing import EndpointEvent, Pause, Resume, SpeechEnd, SpeechStart
 from asr.transcript import Transcript
-from asr.utterance import UtteranceBuffer
-from asr.vad import VoiceActivityDetector
-from engines.base import Samples
 from streams.config import SessionConfig
 from streams.context import SessionContext, describe
-from streams.errors import SessionErrorCode
+from streams.errors import Overloaded, SessionErrorCode
 from streams.events import (
     AudioCleared,
     AudioCommitted,
@@ -35,9 +31,9 @@ from streams.events import (
     TranscriptCompleted,
     TranscriptFailed,
 )
+from streams.hearing import Hearing
 from streams.replies import Replies
-from streams.resampler import StreamResampler
-from streams.turn_transcription import TurnAudio, TurnTranscription
+from streams.turn_transcription import Clip, TurnTranscription
 from streams.turns import TurnAction, TurnTaking
 
 log = logging.getLogger(__name__)
@@ -46,66 +42,63 @@ IDLE_KEPT_S = 3.0
 """Audio kept while nobody speaks: enough for any pre-roll and for a commit by hand."""
 
 MAX_PENDING_FINALS = 8
-"""Turns that may wait for their transcript before the session stops reading audio."""
+"""Turns that may wait for their transcript; one more fails, and the client is told."""
 
 
 class Listener:
-    """Owns the incoming audio of one session."""
+    """Owns the turns of one session."""
 
     def __init__(self, ctx: SessionContext, replies: Replies) -> None:
         self._ctx = ctx
         self._replies = replies
         self._turns = TurnTaking()
-        limits = ctx.limits
-        self._audio = TurnAudio(
-            UtteranceBuffer(limits.max_buffer_s), EvidenceTrack(limits.max_buffer_s)
-        )
-        ticket = ctx.ticket(due_in_s=0.03, timeout_s=limits.transcript_timeout_s)
-        self._vad = VoiceActivityDetector(ctx.pipelines.vad, ticket)
-        self._resampler: StreamResampler | None = None
-        self._endpointer = Endpointer(_endpointing(ctx.config))
+        self._hearing = Hearing(ctx)
         self._turn: TurnTranscription | None = None
-        self._uncommitted_start: int | None = 0
+        # First sample that the client may still commit; None after a turn that the voice
+        # detector has committed, until there is speech again.
+        self._uncommitted: int | None = 0
         self._finals: list[asyncio.Task[None]] = []
         self._loss_told = False
         self._turn_ended_s = ctx.clock.now_s()
         replies.when_idle = self._answer_due
+        replies.until_written = self.until_written
 
     @property
     def received_samples(self) -> int:
         """Counts the samples received, at 16 kHz."""
-        return self._audio.buffer.received
+        return self._hearing.received
 
     async def open(self) -> None:
         """Takes a voice detector's stream; `close` gives it back."""
-        await self._vad.open()
+        await self._hearing.open()
 
     async def close(self) -> None:
         """Gives everything back."""
-        if self._turn is not None:
-            self._turn.cancel()
+        self._drop_turn()
         for final in self._finals:
             final.cancel()
-        await self._vad.close()
+        await self._hearing.close()
 
     def configure(self, config: SessionConfig) -> None:
-        """Takes a new configuration; a turn that has begun goes on under the new one."""
-        position, speaking = self._endpointer.position, self._endpointer.in_speech
-        if speaking and config.turn_detection is not None:
-            return  # its end is still found by the old durations
-        self._endpointer = Endpointer(_endpointing(config), position)
+        """Takes a new configuration; a turn that has begun goes on under it."""
+        self._hearing.configure(config)
+        if config.turn_detection is not None:
+            return
+        if self._turn is not None:  # from now on the client says when it ends
+            self._uncommitted = self._turn.start_sample
+            self._drop_turn()
+        elif self._uncommitted is None:
+            self._uncommitted = self._hearing.received
 
     async def hear(self, event: AudioIn) -> None:
         """Takes audio in, at any rate; turns begin and end on the way."""
-        if self._resampler is None or self._resampler.in_hz != event.rate_hz:
-            self._resampler = StreamResampler(event.rate_hz, SAMPLE_RATE_HZ)
-        await self._take(self._resampler.push(event.samples))
+        self._follow(await self._hearing.push(event))
 
     async def commit(self, event: CommitAudio) -> None:
         """Ends the utterance now, by the client's wish."""
-        await self._flush_resampler()
-        received = self._audio.buffer.received
-        start = self._turn.start_sample if self._turn else self._uncommitted_start
+        self._follow(await self._hearing.flush())
+        received = self._hearing.received
+        start = self._turn.start_sample if self._turn else self._uncommitted
         minimum_ms = max(1, self._ctx.limits.min_commit_ms)
         buffered_ms = 0 if start is None else (received - start) * 1000 // SAMPLE_RATE_HZ
         if start is None or buffered_ms < minimum_ms:
@@ -115,61 +108,43 @@ class Listener:
             )
             self._ctx.refuse(SessionErrorCode.BUFFER_EMPTY, message, event.ref)
             return
-        turn = self._turn or self._new_turn(start)
-        self._endpointer.reset()
-        self._uncommitted_start = received
-        await self._close_turn(turn, received, by_client=True)
+        self._close_turn(self._turn or self._new_turn(start), received, by_client=True)
+        self._forget_heard()
 
     async def clear(self, event: ClearAudio) -> None:
         """Forgets the audio that was not committed."""
-        await self._flush_resampler()
-        if self._turn is not None:
-            self._turn.cancel()
-            self._turn = None
-            self._turns.speech_stopped()
-        self._endpointer.reset()
-        self._uncommitted_start = self._audio.buffer.received
+        self._follow(await self._hearing.flush())
+        self._drop_turn()
+        self._forget_heard()
         self._ctx.emit(AudioCleared())
         self._answer_due()
 
     async def finish(self) -> None:
-        """Ends an open turn and waits until every turn is written down."""
-        await self._flush_resampler()
+        """Ends what is open and waits until every turn is written down."""
+        self._follow(await self._hearing.flush())
+        received = self._hearing.received
         if self._turn is not None:
-            await self._close_turn(self._turn, self._audio.buffer.received, by_client=False)
-        if self._finals:
-            await asyncio.wait(self._finals)
+            self._close_turn(self._turn, received, by_client=False)
+        elif self._ctx.config.turn_detection is None and self._uncommitted not in (None, received):
+            self._close_turn(self._new_turn(self._uncommitted or 0), received, by_client=True)
+        await self.until_written()
 
-    async def _flush_resampler(self) -> None:
-        if self._resampler is not None:
-            await self._take(self._resampler.flush())
+    async def until_written(self) -> None:
+        """Waits until all turns that have ended are written down or have failed."""
+        while pending := [task for task in self._finals if not task.done()]:
+            await asyncio.wait(pending)
 
-    async def _take(self, samples: Samples) -> None:
-        lost = self._audio.buffer.append(samples)
-        if lost and (self._turn is not None or self._ctx.config.turn_detection is None):
-            self._report_loss(lost)
-        probs = await self._vad.push(samples)
-        self._audio.evidence.append(probs)
-        if self._ctx.config.turn_detection is None:
-            return
-        for prob in probs:
-            for event in self._endpointer.push(float(prob)):
-                await self._turn_event(event)
-        if self._turn is None and len(probs):
-            kept = self._audio.buffer.received - int(IDLE_KEPT_S * SAMPLE_RATE_HZ)
-            self._audio.buffer.discard_before(kept)
-            if self._uncommitted_start is not None:
-                self._uncommitted_start = max(self._uncommitted_start, kept)
+    def _follow(self, events: list[EndpointEvent]) -> None:
+        for event in events:
+            self._turn_event(event)
+        self._report_loss()
+        if self._turn is None and self._ctx.config.turn_detection is not None:
+            kept = self._hearing.received - int(IDLE_KEPT_S * SAMPLE_RATE_HZ)
+            self._hearing.buffer.discard_before(kept)
+            if self._uncommitted is not None:
+                self._uncommitted = max(self._uncommitted, kept)
 
-    def _report_loss(self, lost: int) -> None:
-        self._ctx.observer.dropped("audio_samples", lost)
-        if self._uncommitted_start is not None and not self._loss_told:
-            self._loss_told = True
-            limit = self._ctx.limits.max_buffer_s
-            message = f"more than {limit:g} s of uncommitted audio: the oldest was dropped"
-            self._ctx.emit(SessionError(SessionErrorCode.BUFFER_FULL, message))
-
-    async def _turn_event(self, event: EndpointEvent) -> None:
+    def _turn_event(self, event: EndpointEvent) -> None:
         match event:
             case SpeechStart(start_sample):
                 self._begin_turn(start_sample)
@@ -178,17 +153,17 @@ class Listener:
             case Resume() if self._turn is not None:
                 self._turn.follow()
             case SpeechEnd(end_sample) if self._turn is not None:
-                waited = self._endpointer.position - end_sample
+                waited = self._hearing.scored - end_sample
                 self._ctx.observer.stage("endpoint", waited / SAMPLE_RATE_HZ)
                 self._ctx.emit(SpeechStopped(self._turn.item_id, _ms(end_sample)))
-                self._uncommitted_start = None  # what follows is silence already judged
-                await self._close_turn(self._turn, end_sample, by_client=False)
+                self._close_turn(self._turn, end_sample, by_client=False)
+                self._uncommitted = None  # what follows is silence already judged
             case _:
                 pass  # a pause or an end of a turn that the client has committed itself
 
     def _begin_turn(self, start_sample: int) -> None:
         self._turn = self._new_turn(start_sample)
-        self._uncommitted_start = start_sample
+        self._uncommitted = start_sample
         self._ctx.emit(SpeechStarted(self._turn.item_id, _ms(start_sample)))
         audible = self._replies.is_audible
         for action in self._turns.speech_started(self._ctx.config, audible=audible):
@@ -197,12 +172,35 @@ class Listener:
         self._turn.follow()
 
     def _new_turn(self, start_sample: int) -> TurnTranscription:
-        return TurnTranscription(self._ctx, self._ctx.new_id("item"), self._audio, start_sample)
+        return TurnTranscription(self._ctx, self._ctx.new_id("item"), self._hearing, start_sample)
 
-    async def _close_turn(
-        self, turn: TurnTranscription, end_sample: int, *, by_client: bool
-    ) -> None:
-        ctx = self._ctx
+    def _drop_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        self._turns.speech_stopped()
+
+    def _forget_heard(self) -> None:
+        """Lets what has come so far belong to no later turn."""
+        self._hearing.forget_turn()
+        self._uncommitted = self._hearing.received
+        self._hearing.buffer.discard_before(self._uncommitted)
+        self._loss_told = False
+
+    def _report_loss(self) -> None:
+        """Tells the client once that audio which it could still commit fell out."""
+        start = self._turn.start_sample if self._turn else self._uncommitted
+        lost = 0 if start is None else self._hearing.buffer.start - start
+        if lost <= 0 or self._loss_told:
+            return
+        self._loss_told = True
+        self._ctx.observer.dropped("audio_samples", lost)
+        limit = self._ctx.limits.max_buffer_s
+        message = f"more than {limit:g} s of uncommitted audio: the oldest was dropped"
+        self._ctx.emit(SessionError(SessionErrorCode.BUFFER_FULL, message))
+
+    def _close_turn(self, turn: TurnTranscription, end_sample: int, *, by_client: bool) -> None:
+        ctx, clip = self._ctx, turn.clip(end_sample)
         self._turn = None
         self._turns.speech_stopped()
         item = Item(turn.item_id, Role.USER, (Part(PartKind.AUDIO),))
@@ -211,35 +209,40 @@ class Listener:
         ctx.emit(ItemAdded(item, previous_id))
         ctx.emit(ItemDone(item, previous_id))
         self._finals = [task for task in self._finals if not task.done()]
-        if len(self._finals) >= MAX_PENDING_FINALS:
-            await asyncio.wait({self._finals[0]})
         before = self._finals[-1] if self._finals else None
-        work = self._write_down(turn, end_sample, before, by_client=by_client)
+        work = self._write_down(turn, clip, before, by_client=by_client)
         self._finals.append(ctx.spawn(work, f"transcript {turn.item_id}"))
 
     async def _write_down(
         self,
         turn: TurnTranscription,
-        end_sample: int,
+        clip: Clip,
         before: "asyncio.Task[None] | None",
         *,
         by_client: bool,
     ) -> None:
         """Tells the final transcript, in the order of the turns, and asks for a reply."""
         began_s = self._ctx.clock.now_s()
+        transcript: Transcript | None = None
+        failure: TranscriptFailed | None = None
         try:
-            transcript = await turn.finish(end_sample)
+            if len(self._finals) > MAX_PENDING_FINALS:
+                raise Overloaded("too many turns wait for their transcript")
+            transcript = await turn.finish(clip)
         except Exception as error:
             log.warning("no transcript of %s", turn.item_id, exc_info=error)
-            self._ctx.emit(TranscriptFailed(turn.item_id, describe(error)[1]))
-            return
+            turn.cancel()
+            failure = TranscriptFailed(turn.item_id, describe(error)[1])
         if before is not None:
             await asyncio.wait({before})
-        self._ctx.observer.stage("final", self._ctx.clock.now_s() - began_s)
-        self._tell(turn, transcript)
-        silence_s = (self.received_samples - end_sample) / SAMPLE_RATE_HZ
-        self._turn_ended_s = self._ctx.clock.now_s() - silence_s
-        self._turns.transcribed(self._ctx.config, transcript.text, by_client=by_client)
+        if failure is not None:
+            self._ctx.emit(failure)
+        if transcript is not None:
+            self._ctx.observer.stage("final", self._ctx.clock.now_s() - began_s)
+            self._tell(turn, transcript)
+            silence_s = (self.received_samples - clip.end_sample) / SAMPLE_RATE_HZ
+            self._turn_ended_s = self._ctx.clock.now_s() - silence_s
+            self._turns.transcribed(self._ctx.config, transcript.text, by_client=by_client)
         self._answer_due()
 
     def _answer_due(self) -> None:
@@ -260,14 +263,3 @@ class Listener:
 
 def _ms(sample: int) -> int:
     return sample * 1000 // SAMPLE_RATE_HZ
-
-
-def _endpointing(config: SessionConfig) -> EndpointingConfig:
-    detection = config.turn_detection
-    if detection is None:
-        return EndpointingConfig()
-    return EndpointingConfig(
-        threshold=detection.threshold,
-        prefix_padding_ms=detection.prefix_padding_ms,
-        silence_ms=detection.silence_ms,
-    )

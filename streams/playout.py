@@ -6,9 +6,14 @@ the clock; a client's own mark, where the protocol has marks, corrects the estim
 
 
 class PlayoutClock:
-    """Follows one reply from its first routed sample to the last one heard."""
+    """Follows one reply from its first routed sample to the last one heard.
 
-    def __init__(self) -> None:
+    Args:
+        not_before_s: when the listener is through with what was routed before this reply.
+    """
+
+    def __init__(self, not_before_s: float = 0.0) -> None:
+        self._not_before_s = not_before_s
         self._routed_s = 0.0
         self._played_s = 0.0
         self._updated_s: float | None = None
@@ -25,7 +30,7 @@ class PlayoutClock:
         """Adds audio handed to the transport; the first call starts the clock."""
         self._advance(now_s)
         if self._updated_s is None:
-            self._updated_s = now_s
+            self._updated_s = max(now_s, self._not_before_s)
         self._routed_s += duration_s
 
     def close(self) -> None:
@@ -54,4 +59,4 @@ class PlayoutClock:
         if elapsed_s > waiting_s and not self._closed:
             self.gap_s += elapsed_s - waiting_s
         self._played_s += min(elapsed_s, waiting_s)
-        self._updated_s = now_s
+        self._updated_s = max(self._updated_s, now_s)

@@ -6,7 +6,7 @@ playout has ended a speaker can interrupt it.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from engines.base import FinishReason
@@ -31,6 +31,7 @@ from streams.events import (
     SessionOutput,
 )
 from streams.generation import GenerationCounter
+from streams.playout import PlayoutClock
 from streams.reply import Reply, ReplyMaker
 from vlm.responder import ReplyOptions
 
@@ -51,10 +52,13 @@ class Replies:
     def __init__(self, ctx: SessionContext) -> None:
         self._ctx = ctx
         self._generation = GenerationCounter()
-        self._reply: Reply | None = None
+        self._reply: Reply | None = None  # the newest
+        self._heard: list[Reply] = []  # earlier ones that the listener still hears
         self._task: asyncio.Task[None] | None = None
         self._priming: asyncio.Task[None] | None = None
+        self._audio_went_out = False
         self.when_idle: Callable[[], None] = lambda: None
+        self.until_written: Callable[[], Awaitable[None]] = _at_once
 
     @property
     def is_replying(self) -> bool:
@@ -64,12 +68,13 @@ class Replies:
     @property
     def is_audible(self) -> bool:
         """Whether a reply is being made or heard."""
-        return self.is_replying or self._lead_s() > AUDIBLE_S
+        return self.is_replying or any(self._lead_s(reply) > AUDIBLE_S for reply in self._all())
 
     @property
     def has_spoken(self) -> bool:
         """Whether any audio has gone out (the voice is then fixed)."""
-        return self._reply is not None and self._reply.emitted_s > 0
+        made = self._reply is not None and self._reply.emitted_s > 0
+        return made or self._audio_went_out
 
     def prime(self) -> None:
         """Lets the model read what every reply begins with, while nobody waits for it."""
@@ -118,14 +123,18 @@ class Replies:
         if self._priming is not None:
             self._priming.cancel()  # what it has computed is kept, and used now
         options = options or ResponseOptions()
+        now_s = ctx.clock.now_s()
+        self._heard = [reply for reply in self._all() if self._lead_s(reply) > AUDIBLE_S]
+        unheard_s = sum(self._lead_s(reply) for reply in self._heard)
         reply = Reply(
             response_id=ctx.new_id("resp"),
             item_id=ctx.new_id("item"),
             config=_merged(ctx.config, options),
             options=options,
             generation=self._generation.advance(),
-            began_s=ctx.clock.now_s(),
+            began_s=now_s,
             ended_s=ended_s,
+            playout=PlayoutClock(not_before_s=now_s + unheard_s),
         )
         self._reply = reply
         ctx.emit(ResponseStarted(reply.response_id, options))
@@ -147,10 +156,14 @@ class Replies:
         self._stop(ResponseReason.CLIENT_CANCELLED)
 
     def interrupt(self) -> None:
-        """Ends the reply because the speaker began: nothing of it is sent any more."""
-        if self.is_audible:
-            self._ctx.observer.barge_in()
-            self._stop(ResponseReason.TURN_DETECTED)
+        """Ends what is made or heard because the speaker began: no more of it is sent."""
+        if not self.is_audible:
+            return
+        self._ctx.observer.barge_in()
+        for reply in self._heard:
+            self._cut(reply)
+        self._heard = []
+        self._stop(ResponseReason.TURN_DETECTED)
 
     def drop_unheard(self) -> None:
         """Stops whatever is made or heard, without a word to the client (session end)."""
@@ -160,29 +173,34 @@ class Replies:
 
     def report(self, event: PlaybackProgress) -> None:
         """Takes the client's own word on how much it has played."""
-        if self._reply is not None and self._reply.item_id == event.item_id:
-            self._reply.playout.report(event.played_ms / 1000, self._ctx.clock.now_s())
+        for reply in self._all():
+            if reply.item_id == event.item_id:
+                reply.playout.report(event.played_ms / 1000, self._ctx.clock.now_s())
 
     def sent(self, event: SessionOutput) -> None:
         """Notes that the transport took an event: from now on its audio is heard."""
-        reply = self._reply
-        if isinstance(event, AudioDelta) and reply and reply.response_id == event.response_id:
-            duration_s = len(event.samples) / event.rate_hz
-            reply.playout.route(duration_s, self._ctx.clock.now_s())
+        if not isinstance(event, AudioDelta):
+            return
+        self._audio_went_out = True
+        for reply in self._all():
+            if reply.response_id == event.response_id:
+                duration_s = len(event.samples) / event.rate_hz
+                reply.playout.route(duration_s, self._ctx.clock.now_s())
 
     async def finished(self) -> None:
-        """Waits until no reply is being made."""
-        if self._task is not None:
+        """Waits until no reply is being made, those included that others lead to."""
+        while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
-    def _lead_s(self) -> float:
-        if self._reply is None:
-            return 0.0
-        now_s = self._ctx.clock.now_s()
-        return max(0.0, self._reply.emitted_s - self._reply.playout.played_s(now_s))
+    def _all(self) -> list[Reply]:
+        return [*self._heard, self._reply] if self._reply is not None else self._heard
+
+    def _lead_s(self, reply: Reply) -> float:
+        return reply.lead_s(self._ctx.clock.now_s())
 
     async def _make(self, reply: Reply) -> None:
         try:
+            await self.until_written()  # the model reads text: what was said comes first
             await ReplyMaker(self._ctx, reply, self._generation.is_stale).run()
         except Exception as error:
             if reply.finished:
@@ -200,31 +218,40 @@ class Replies:
             self._finish(reply, ResponseStatus.COMPLETED)
 
     def _stop(self, reason: ResponseReason) -> None:
-        ctx, reply = self._ctx, self._reply
+        """Ends the newest reply: what is unsent is dropped, the rest is cut to what was heard."""
+        reply = self._reply
         if reply is None:
             return
-        was_audible = self._lead_s() > AUDIBLE_S
         self._generation.advance()
-        dropped = ctx.outbox.drop_audio(reply.response_id)
-        reply.emitted_s -= dropped / reply.config.output_rate_hz
-        heard_ms = reply.playout.played_s(ctx.clock.now_s()) * 1000
-        log.info(
-            "reply %s ended by %s: %.2f of %.2f s heard",
-            reply.response_id,
-            reason,
-            heard_ms / 1000,
-            reply.made_s,
-        )
-        if was_audible:
-            ctx.emit(PlaybackCleared(reply.response_id, reply.item_id))
+        log.info("reply %s ends: %s", reply.response_id, reason)
+        heard_ms = self._cut(reply)
         if not reply.finished:
             if self._task is not None:
                 self._task.cancel()
             self._finish(reply, ResponseStatus.CANCELLED, reason=reason)
-        if reply.config.output_audio:
-            ctx.conversation.truncate_if_present(reply.item_id, heard_ms)
+            self._remember(reply, heard_ms)
+
+    def _cut(self, reply: Reply) -> float:
+        """Takes back what the listener has not heard; returns the milliseconds heard."""
+        ctx, now_s = self._ctx, self._ctx.clock.now_s()
+        was_audible = self._lead_s(reply) > AUDIBLE_S
+        dropped = ctx.outbox.drop_audio(reply.response_id)
+        heard_s = reply.playout.played_s(now_s)
+        if was_audible:
+            log.info(
+                "reply %s was cut: %.2f of %.2f s heard", reply.response_id, heard_s, reply.made_s
+            )
+            ctx.emit(PlaybackCleared(reply.response_id, reply.item_id))
+            self._remember(reply, heard_s * 1000)
+        if dropped:
+            ctx.observer.dropped("unheard_samples", dropped)
         reply.playout.close()
-        reply.emitted_s = reply.playout.played_s(ctx.clock.now_s())
+        reply.emitted_s = heard_s
+        return heard_s * 1000
+
+    def _remember(self, reply: Reply, heard_ms: float) -> None:
+        if reply.config.output_audio:
+            self._ctx.conversation.truncate_if_present(reply.item_id, heard_ms)
 
     def _finish(
         self,
@@ -255,6 +282,10 @@ class Replies:
             )
         )
         self.when_idle()
+
+
+async def _at_once() -> None:
+    """Waits for nothing."""
 
 
 def _merged(config: SessionConfig, options: ResponseOptions) -> SessionConfig:

@@ -72,6 +72,10 @@ class Reply:
     made_s: float = 0.0
     playout: PlayoutClock = field(default_factory=PlayoutClock)
 
+    def lead_s(self, now_s: float) -> float:
+        """Returns the seconds on their way to the listener and not heard yet."""
+        return max(0.0, self.emitted_s - self.playout.played_s(now_s))
+
     def item(self, status: ItemStatus) -> Item:
         """Returns the assistant item as it stands."""
         kind = PartKind.AUDIO if self.config.output_audio else PartKind.TEXT
@@ -197,9 +201,10 @@ class ReplyMaker:
             delta = AudioDelta(
                 reply.response_id, reply.item_id, samples, rate_hz, self._samples_out
             )
+            if not self._deliver(delta):
+                return
             self._samples_out += len(samples)
             reply.emitted_s += len(samples) / rate_hz
-            self._deliver(delta)
 
     def _note_first_audio(self) -> None:
         if self._samples_out:
@@ -210,11 +215,13 @@ class ReplyMaker:
         if self._reply.ended_s is not None:
             self._ctx.observer.stage("voice_to_voice", now_s - self._reply.ended_s)
 
-    def _deliver(self, event: SessionOutput) -> None:
+    def _deliver(self, event: SessionOutput) -> bool:
+        """Sends an event unless the reply is stale; says whether it did."""
         if self._is_stale(self._reply.generation):
             self._ctx.observer.dropped("late_output", 1)
-            return
+            return False
         self._ctx.emit(event)
+        return True
 
     def _unplayed_s(self) -> float:
         """Seconds given to the transport or on the way there, and not heard yet."""

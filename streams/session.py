@@ -69,11 +69,17 @@ class Session:
         self._replies = Replies(self._ctx)
         self._listener = Listener(self._ctx, self._replies)
         self._lease = Lease(services.limits, services.clock)
+        self._ending = False
 
     @property
     def session_id(self) -> str:
         """The id that logs and clients know it by."""
         return self._ctx.identity.session_id
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is giving back what it holds: then wait for it, and do not cancel."""
+        return self._ending
 
     async def send(self, event: SessionInput) -> None:
         """Gives an event to the actor; waits while its inbox is full (backpressure)."""
@@ -104,6 +110,7 @@ class Session:
             code, message = describe(error)
             closed = SessionClosed(code or SessionErrorCode.INTERNAL, message)
         finally:
+            self._ending = True
             self._inbox.close()
             self._ctx.emit(closed)
             self._ctx.outbox.close()
@@ -134,6 +141,7 @@ class Session:
 
     async def _stop(self, *tasks: "asyncio.Task[Any]") -> None:
         """Ends the actor before what it works with is given back."""
+        self._ending = True
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

@@ -11,7 +11,7 @@ from streams.admission import Admission, AdmissionConfig
 from streams.config import SessionConfig, Tier
 from streams.context import CURRENT_SESSION, Identity, Services
 from streams.errors import Overloaded, SessionErrorCode
-from streams.events import SessionInput, SessionOutput
+from streams.events import SessionClosed, SessionInput, SessionOutput
 from streams.session import Session
 
 log = logging.getLogger(__name__)
@@ -20,6 +20,9 @@ TELEPHONY_AHEAD_S = 0.2
 """Audio handed to a telephone network ahead of playback, where it cannot be taken back."""
 
 DRAIN_LOOK_S = 0.05
+
+CLOSE_TIMEOUT_S = 10.0
+"""A session that still gives things back after this long is cancelled once more."""
 
 
 class SessionHandle(Protocol):
@@ -68,7 +71,7 @@ class SessionFactory(Protocol):
 class RunningSession:
     """Is a session together with the task that it runs in."""
 
-    def __init__(self, session: Session, task: "asyncio.Task[None]") -> None:
+    def __init__(self, session: Session, task: "asyncio.Task[SessionClosed]") -> None:
         self._session = session
         self._task = task
 
@@ -86,8 +89,13 @@ class RunningSession:
 
     async def close(self) -> None:
         """Ends the session at once and waits until it has given everything back."""
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        if not self._session.is_ending:
+            self._task.cancel()
+        done, _ = await asyncio.wait({self._task}, timeout=CLOSE_TIMEOUT_S)
+        if not done:
+            log.error("session %s did not end by itself", self._session.session_id)
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
 
 class SessionManager:
@@ -127,16 +135,20 @@ class SessionManager:
             raise
         identity = Identity(session_id, tenant, tier, protocol)
         session = Session(identity, config, self._services_for(telephony=telephony))
-        task = asyncio.create_task(self._run(session, identity), name=session_id)
-        # Not in `_run`: a task that is cancelled before its first step runs no `finally`.
-        task.add_done_callback(lambda _: self._forget(session_id))
+        self._services.observer.session_opened(protocol)
+        task = asyncio.create_task(self._run(session), name=session_id)
         running = RunningSession(session, task)
         self._running[session_id] = running
+        task.add_done_callback(lambda ended: self._ended(identity, ended))
         return running
+
+    def shut(self) -> None:
+        """Lets nobody in any more; who is in stays."""
+        self._admission.drain()
 
     async def drain(self, patience_s: float) -> None:
         """Lets nobody in, gives the sessions time to end, and then ends them."""
-        self._admission.drain()
+        self.shut()
         deadline_s = self._services.clock.now_s() + patience_s
         while self._running and self._services.clock.now_s() < deadline_s:
             await self._services.clock.sleep(DRAIN_LOOK_S)
@@ -147,21 +159,20 @@ class SessionManager:
             await self._services.clock.sleep(DRAIN_LOOK_S)
         await asyncio.gather(*(running.close() for running in list(self._running.values())))
 
-    async def _run(self, session: Session, identity: Identity) -> None:
-        CURRENT_SESSION.set(identity.session_id)  # of this task and of all that it starts
-        observer = self._services.observer
-        observer.session_opened(identity.protocol)
-        code = "disconnected"
-        try:
-            closed = await session.run()
-            code = str(closed.code) if closed.code else "ok"
-        finally:
-            observer.session_closed(identity.protocol, code)
-            log.info("session of %s ended: %s", identity.tenant, code)
+    async def _run(self, session: Session) -> SessionClosed:
+        CURRENT_SESSION.set(session.session_id)  # of this task and of all that it starts
+        return await session.run()
 
-    def _forget(self, session_id: str) -> None:
-        self._running.pop(session_id, None)
-        self._admission.release(session_id)
+    def _ended(self, identity: Identity, task: "asyncio.Task[SessionClosed]") -> None:
+        """Gives the place back; also of a session that was cancelled before it began."""
+        self._running.pop(identity.session_id, None)
+        self._admission.release(identity.session_id)
+        code = "disconnected"
+        if not task.cancelled() and task.exception() is None:
+            closed = task.result()
+            code = str(closed.code) if closed.code else "ok"
+        self._services.observer.session_closed(identity.protocol, code)
+        log.info("session %s of %s ended: %s", identity.session_id, identity.tenant, code)
 
     def _services_for(self, *, telephony: bool) -> Services:
         if not telephony:

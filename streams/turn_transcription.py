@@ -1,20 +1,25 @@
 """Writes down one turn of a speaker: partials while it lasts, then the final.
 
 The final is begun at the first pause already (`eager_final`): if the speaker stays silent
-until the end of the turn it is done by then, and if not it is thrown away.
+until the end of the turn it is done by then, and if not it is thrown away. Partials and
+eager finals are optional work: where they fail, the final still comes.
 """
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
 from asr.config import SAMPLE_RATE_HZ
-from asr.evidence import EvidenceTrack
+from asr.evidence import VoiceEvidence
 from asr.hypothesis import LocalAgreement
 from asr.transcript import TranscribeOptions, Transcript
-from asr.utterance import UtteranceBuffer
 from engines.base import Samples
 from streams.context import SessionContext
+from streams.errors import AntiphonError, Timeout
 from streams.events import TranscriptDelta
+from streams.hearing import Hearing
+
+log = logging.getLogger(__name__)
 
 MAX_PARTIAL_S = 28.0
 """Longer turns get no more partials: they no longer fit into one window of Whisper."""
@@ -27,11 +32,23 @@ TAIL_SAMPLES = SAMPLE_RATE_HZ // 5
 
 
 @dataclass(frozen=True, slots=True)
-class TurnAudio:
-    """Is where the audio of a session is kept, and what the voice detector heard in it."""
+class Clip:
+    """Is a copy of a turn's audio: the buffer may forget it meanwhile.
 
-    buffer: UtteranceBuffer
-    evidence: EvidenceTrack
+    Attributes:
+        end_sample: where the speech was said to end.
+        samples: from the turn's start to a little after that.
+        evidence: what the voice detector heard in it.
+    """
+
+    end_sample: int
+    samples: Samples
+    evidence: VoiceEvidence | None
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the audio."""
+        return len(self.samples) / SAMPLE_RATE_HZ
 
 
 class TurnTranscription:
@@ -40,17 +57,17 @@ class TurnTranscription:
     Args:
         ctx: the session.
         item_id: the item that the turn becomes.
-        audio: where the samples are.
+        hearing: where the samples are.
         start_sample: the first sample of the turn.
     """
 
     def __init__(
-        self, ctx: SessionContext, item_id: str, audio: TurnAudio, start_sample: int
+        self, ctx: SessionContext, item_id: str, hearing: Hearing, start_sample: int
     ) -> None:
         self.item_id = item_id
         self.start_sample = start_sample
         self._ctx = ctx
-        self._audio = audio
+        self._hearing = hearing
         self._agreement = LocalAgreement()
         self._partials: asyncio.Task[None] | None = None
         self._eager: asyncio.Task[None] | None = None
@@ -67,20 +84,33 @@ class TurnTranscription:
         """Begins the final for speech that seems to have ended at `end_sample`."""
         self._drop_partials()
         self._drop_eager()
-        if self._ctx.limits.eager_final:
+        clip = self.clip(end_sample)
+        if self._ctx.limits.eager_final and clip.duration_s <= MAX_PARTIAL_S:
             self._eager_end = end_sample
-            self._eager = self._ctx.spawn(self._write_eager(end_sample), f"final {self.item_id}")
+            self._eager = self._ctx.spawn(self._write_eager(clip), f"eager {self.item_id}")
 
-    async def finish(self, end_sample: int) -> Transcript:
+    def clip(self, end_sample: int) -> Clip:
+        """Copies the turn's audio and a little of what followed it (soft last sounds)."""
+        samples = self._hearing.buffer.slice(self.start_sample, end_sample + TAIL_SAMPLES)
+        evidence = self._hearing.evidence.between(self.start_sample, end_sample)
+        return Clip(end_sample, samples, evidence)
+
+    async def finish(self, clip: Clip) -> Transcript:
         """Returns the final transcript and emits the part of it that was not shown yet.
 
+        Args:
+            clip: the whole turn, taken when it ended.
+
         Raises:
-            AntiphonError: the recogniser refused or failed.
+            AntiphonError: the recogniser refused, failed, or took too long.
         """
         self._drop_partials()
-        transcript = await self._eager_transcript(end_sample)
-        if transcript is None:
-            transcript = await self._transcribe(end_sample, due_in_s=0.2)
+        windows = max(1.0, clip.duration_s / MAX_PARTIAL_S)
+        try:
+            async with asyncio.timeout(self._ctx.limits.transcript_timeout_s * windows):
+                transcript = await self._final(clip)
+        except TimeoutError as late:
+            raise Timeout("the transcript took too long") from late
         self._show(self._agreement.finish(transcript.text))
         return transcript
 
@@ -89,62 +119,67 @@ class TurnTranscription:
         self._drop_partials()
         self._drop_eager()
 
-    async def _eager_transcript(self, end_sample: int) -> Transcript | None:
-        if self._eager is None or self._eager_end != end_sample:
-            self._drop_eager()
-            return None
-        await asyncio.wait({self._eager})
-        return self._eager_result
+    async def _final(self, clip: Clip) -> Transcript:
+        if self._eager is not None and self._eager_end == clip.end_sample:
+            await asyncio.wait({self._eager})
+        if self._eager_result is not None and self._eager_end == clip.end_sample:
+            return self._eager_result
+        self._drop_eager()
+        return await self._transcribe(clip, due_in_s=0.2)
 
-    async def _write_eager(self, end_sample: int) -> None:
-        self._eager_result = await self._transcribe(end_sample, due_in_s=0.3)
+    async def _write_eager(self, clip: Clip) -> None:
+        try:
+            self._eager_result = await self._transcribe(clip, due_in_s=0.3)
+        except AntiphonError as error:
+            log.info("no eager final of %s: %s", self.item_id, error.message)
+            self._ctx.observer.dropped("eager_finals", 1)
 
     async def _write_partials(self) -> None:
         heard_end, shown = 0, ""
         while True:
             await self._ctx.clock.sleep(self._ctx.limits.partial_interval_s)
-            end = self._audio.buffer.received
+            end = self._hearing.received
             if end - self.start_sample > MAX_PARTIAL_S * SAMPLE_RATE_HZ:
                 return
             if end == heard_end and shown == self._agreement.emitted:
                 continue  # nothing new to hear, and nothing more to agree on
             heard_end, shown = end, self._agreement.emitted
-            transcript = await self._transcribe(end, due_in_s=1.0)
-            self._show(self._agreement.push(transcript.text))
+            try:
+                transcript = await self._transcribe(self.clip(end), due_in_s=1.0)
+            except AntiphonError as error:
+                log.info("no partial of %s: %s", self.item_id, error.message)
+                self._ctx.observer.dropped("partials", 1)
+            else:
+                self._show(self._agreement.push(transcript.text))
 
-    async def _transcribe(self, end_sample: int, due_in_s: float) -> Transcript:
+    async def _transcribe(self, clip: Clip, due_in_s: float) -> Transcript:
         ctx = self._ctx
-        samples = self._heard(end_sample)
         options = TranscribeOptions(ctx.language, ctx.config.transcription_prompt)
-        if len(samples) > MAX_PARTIAL_S * SAMPLE_RATE_HZ:
-            return await self._transcribe_long(samples, options)
-        evidence = self._audio.evidence.between(self.start_sample, end_sample)
         ticket = ctx.ticket(due_in_s, ctx.limits.transcript_timeout_s)
-        transcriber = ctx.pipelines.transcriber
-        transcript = await transcriber.transcribe(
-            samples, options=options, ticket=ticket, evidence=evidence
+        if clip.duration_s > MAX_PARTIAL_S:
+            return await self._transcribe_long(clip, options, ticket.request_id)
+        transcript = await ctx.pipelines.transcriber.transcribe(
+            clip.samples, options=options, ticket=ticket, evidence=clip.evidence
         )
-        if evidence is not None and evidence.voiced_ms >= LANGUAGE_VOICED_MS and transcript.text:
+        voiced_ms = clip.evidence.voiced_ms if clip.evidence else 0.0
+        if transcript.sure_of_language and voiced_ms >= LANGUAGE_VOICED_MS and transcript.text:
             ctx.lock_language(transcript.language)
         return transcript
 
-    async def _transcribe_long(self, samples: Samples, options: TranscribeOptions) -> Transcript:
+    async def _transcribe_long(
+        self, clip: Clip, options: TranscribeOptions, request_id: str
+    ) -> Transcript:
         """Cuts a turn that does not fit into one window at its pauses."""
-        ctx = self._ctx
-        segments = ctx.pipelines.long_transcriber.transcribe(
-            [samples],
-            request_id=ctx.ticket(1.0, 1.0).request_id,
+        segments = self._ctx.pipelines.long_transcriber.transcribe(
+            [clip.samples],
+            request_id=request_id,
             options=options,
-            tier=ctx.identity.tier,
+            tier=self._ctx.identity.tier,
+            due_in_s=0.5,
         )
         pieces = [segment async for segment in segments]
         language = next((piece.language for piece in pieces if piece.language), options.language)
-        text = " ".join(piece.text for piece in pieces)
-        return Transcript(text, len(samples) / SAMPLE_RATE_HZ, language)
-
-    def _heard(self, end_sample: int) -> Samples:
-        """Returns the turn's audio and a little of what followed it (soft last sounds)."""
-        return self._audio.buffer.slice(self.start_sample, end_sample + TAIL_SAMPLES)
+        return Transcript(" ".join(piece.text for piece in pieces), clip.duration_s, language)
 
     def _show(self, text: str) -> None:
         if text:

@@ -1,5 +1,6 @@
 """Writes replies: a conversation in, the assistant's next turn out as it is made."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -62,7 +63,8 @@ class Responder:
                 alone is longer than the model's context.
             AntiphonError: whatever the engine raises.
         """
-        request = self._request(messages, options, ticket)
+        # In a thread: a long conversation takes long to tokenize, and all sessions share the loop.
+        request = await asyncio.to_thread(self._request, messages, options, ticket)
         detokenizer = Detokenizer(self._template.tokenizer)
         stops = StopStrings((*self._template.marks, *self._config.stop_strings))
         output_tokens = 0
@@ -92,9 +94,8 @@ class Responder:
         head = self._head(options, [])
         if not head:
             return
-        request = GenerateRequest(
-            ticket, self._template.render(head), 1, cache_salt=options.cache_salt
-        )
+        prompt_ids = await asyncio.to_thread(self._template.render, head)
+        request = GenerateRequest(ticket, prompt_ids, 1, cache_salt=options.cache_salt)
         async with _closing(self._engine.generate(request)) as deltas:
             async for _ in deltas:
                 pass

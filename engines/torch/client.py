@@ -36,6 +36,8 @@ class HostClient:
 
     def __init__(self, host: EngineHost, grace_s: float = 5.0) -> None:
         self._host = host
+        self.host_down = asyncio.Event()
+        """Set once the host serves no more; whoever supervises the server waits for it."""
         self._grace_s = grace_s
         self._loop = asyncio.get_running_loop()
         # Not bounded: a request makes a bounded number of outputs (`max_tokens`), and the
@@ -171,6 +173,7 @@ class HostClient:
                 for request_id in aborted:
                     self._confirm((engine, request_id))
             case HostDown(error):
+                self.host_down.set()
                 self._end_all(error)
 
     def _put(self, key: _Key, output: Output) -> None:

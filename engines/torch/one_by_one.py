@@ -81,7 +81,8 @@ class OneByOneEngine:
         """Advances the most urgent request by one `next()`.
 
         A request that delivered is due again `due_in_s` later, so that a long reply keeps
-        its rhythm beside short ones.
+        its rhythm beside short ones; so is one that is late, or its many steps would hold
+        up everybody else's. A payload that is no `TokenDelta` is the whole result.
         """
         if not self._works:
             return []
@@ -96,13 +97,15 @@ class OneByOneEngine:
             return [self._fail(request_id, EngineFailed(f"{self.capabilities.name} failed."))]
         if payload is _END:
             return [self._finish(request_id, None)]
+        if payload is not None or work.due_s < now_s:
+            work.due_s = now_s + work.ticket.due_in_s
         if payload is None:
             return []
-        work.due_s = now_s + work.ticket.due_in_s
-        if isinstance(payload, TokenDelta):
-            self._tokens += len(payload.ids)
-            if payload.finish is not None:
-                return [self._finish(request_id, payload)]
+        if not isinstance(payload, TokenDelta):
+            return [self._finish(request_id, payload)]
+        self._tokens += len(payload.ids)
+        if payload.finish is not None:
+            return [self._finish(request_id, payload)]
         return [Output(request_id, payload)]
 
     def expire(self, now_s: float) -> list[Output]:

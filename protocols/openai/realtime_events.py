@@ -11,7 +11,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from protocols.openai.session_models import Format, Millis, Modalities, OutputTokens, VoiceId
+from protocols.openai.session_models import (
+    Format,
+    LongText,
+    Millis,
+    Modalities,
+    OutputTokens,
+    VoiceId,
+)
 from protocols.openai.validation import Refusal, short, validated
 
 ID_PATTERN = r"^[a-zA-Z0-9_-]{1,128}$"
@@ -71,8 +78,8 @@ class ContentPart(WireModel):
     """Is a part of a message; `type` decides which of the texts counts."""
 
     type: Literal["input_text", "input_audio", "input_image", "output_text", "output_audio"]
-    text: str | None = None
-    transcript: str | None = None
+    text: LongText | None = None
+    transcript: LongText | None = None
 
 
 class MessageItem(WireModel):
@@ -132,7 +139,7 @@ class ResponseAudio(WireModel):
 class ResponseParams(WireModel):
     """Overrides the session for one reply."""
 
-    instructions: str | None = None
+    instructions: LongText | None = None
     output_modalities: Modalities | None = None
     max_output_tokens: OutputTokens | None = None
     audio: ResponseAudio | None = None

@@ -19,6 +19,9 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+LongText = Annotated[str, Field(max_length=65_536)]
+"""Far more than a model's context holds; a megabyte takes half a second to tokenize."""
+
 WireInt = Annotated[int, BeforeValidator(_whole)]
 Millis = Annotated[WireInt, Field(ge=0)]
 OutputTokens = Annotated[WireInt, Field(ge=1, le=4096)] | Literal["inf"]
@@ -149,7 +152,7 @@ class RealtimeSession(StrictModel):
     type: Literal["realtime"]
     model: str
     output_modalities: Modalities = ["audio"]
-    instructions: str = ""
+    instructions: LongText = ""
     audio: RealtimeAudio
     max_output_tokens: OutputTokens = "inf"
     tools: Annotated[list[FunctionTool], Field(max_length=128)] = []

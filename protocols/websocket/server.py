@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 SEND_TIMEOUT_S = 30.0
 """A client whose socket takes no frame for this long is gone, whatever its kernel says."""
 
+CLOSE_TIMEOUT_S = 5.0
+"""A client that does not even take the close frame keeps no task of ours."""
+
 Count = Callable[[str, int], None]
 """Takes the name of something thrown away and how much of it."""
 
@@ -100,8 +103,9 @@ class Wire:
         if self._gone:
             return
         try:
-            await self._socket.close(close.code, close.reason)
-        except (WebSocketDisconnect, OSError, RuntimeError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._socket.close(close.code, close.reason)
+        except (WebSocketDisconnect, OSError, RuntimeError, TimeoutError):
             log.debug("the client left while its socket was being closed")
 
     async def _send(self, text: str) -> None:

@@ -97,3 +97,18 @@ def test_oldest_items_are_forgotten_past_the_bound() -> None:
     for number in range(10):
         conversation.add(text_item(f"i{number}", str(number)))
     assert [text for _, text in conversation.messages()] == ["7", "8", "9"]
+
+
+def test_oldest_items_are_forgotten_past_the_bound_of_text() -> None:
+    conversation = Conversation(max_chars=100)
+    for number in range(5):
+        conversation.add(text_item(f"i{number}", str(number) * 30))
+    assert [text[0] for _, text in conversation.messages()] == ["2", "3", "4"]
+
+
+def test_item_that_is_longer_than_all_that_is_remembered_is_refused() -> None:
+    conversation = Conversation(max_chars=100)
+    with pytest.raises(Refused) as refused:
+        conversation.add(text_item("a", "x" * 101))
+    assert refused.value.code is SessionErrorCode.INVALID
+    assert len(conversation) == 0

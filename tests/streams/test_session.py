@@ -1,7 +1,7 @@
 import pytest
 
 from streams.config import SessionConfig, SessionLimits
-from streams.errors import EngineFailed, SessionErrorCode
+from streams.errors import EngineFailed, Overloaded, SessionErrorCode
 from streams.events import (
     AudioCommitted,
     AudioDelta,
@@ -178,3 +178,37 @@ async def test_pause_within_a_turn_throws_the_eager_final_away() -> None:
         await driver.silence(0.8)
         assert len(driver.of(TranscriptCompleted)) == 1
         assert driver.transcriber.calls[-1] == pytest.approx(2.5, abs=0.2)
+
+
+async def test_reply_waits_for_the_words_of_what_was_committed_before_it() -> None:
+    async with SessionDriver(MANUAL) as driver:
+        driver.transcriber.takes_s = 0.2
+        await driver.speech(1.0)
+        await driver.send(CommitAudio(), CreateResponse())
+        await driver.clock.advance(2.0)
+        assert driver.responder.heard == [[("user", "hello there")]]
+        driver.assert_in_order(ResponseStarted, TranscriptCompleted, ResponseDone)
+
+
+async def test_failed_turn_does_not_swallow_the_reply_to_the_turn_before_it() -> None:
+    limits = SessionLimits(partial_interval_s=0, eager_final=False)
+    async with SessionDriver(limits=limits) as driver:
+        driver.transcriber.takes_s = 0.6
+        await driver.speech(1.0)
+        await driver.silence(0.6)
+        await driver.speech(0.8)
+        driver.transcriber.fail_with = Overloaded("too many requests")
+        await driver.silence(2.0)
+        await driver.clock.advance(2.0)
+        assert driver.of(TranscriptFailed)
+        assert len(driver.of(ResponseStarted)) == 1
+
+
+async def test_partials_that_fail_are_the_servers_own_business() -> None:
+    async with SessionDriver() as driver:
+        driver.transcriber.fail_with = Overloaded("too many requests")
+        await driver.speech(1.5)
+        driver.transcriber.fail_with = None
+        await driver.silence(1.0)
+        assert not driver.of(SessionError)
+        assert driver.of(TranscriptCompleted)[0].text == "hello there"

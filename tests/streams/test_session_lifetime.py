@@ -154,3 +154,11 @@ async def test_client_that_leaves_in_mid_speech_ends_the_session_without_a_fault
         await driver.leave()
         assert driver.vad.open_streams == 0
     assert not caplog.records
+
+
+async def test_end_of_input_writes_down_what_was_not_committed() -> None:
+    async with SessionDriver(MANUAL) as driver:
+        await driver.speech(1.0)
+        await driver.send(EndInput())
+        await driver.clock.advance(1.0)
+        driver.assert_in_order(TranscriptCompleted, SessionClosed)

@@ -1,7 +1,10 @@
+import asyncio
+from collections.abc import AsyncGenerator
+
 import numpy as np
 import pytest
 
-from engines.base import FinishReason
+from engines.base import FinishReason, Samples
 from streams.config import SessionConfig, SessionLimits, TurnDetection
 from streams.errors import EngineFailed, SessionErrorCode
 from streams.events import (
@@ -24,7 +27,7 @@ from streams.events import (
     SpeechStarted,
     TruncateItem,
 )
-from tests.support.session_driver import RATE_HZ, SessionDriver, typed
+from tests.support.session_driver import MANUAL, RATE_HZ, SessionDriver, typed
 
 
 async def test_audio_of_a_reply_is_whole_and_numbered_without_holes() -> None:
@@ -206,3 +209,34 @@ async def test_reply_has_the_same_length_and_pitch_at_every_rate(rate_hz: int) -
         spectrum = np.abs(np.fft.rfft(first_clause))
         pitch_hz = np.argmax(spectrum) * rate_hz / len(first_clause)
         assert pitch_hz == pytest.approx(440.0, rel=0.02)
+
+
+async def test_audio_that_is_dropped_as_stale_is_not_waited_for() -> None:
+    async with SessionDriver(MANUAL, SessionLimits(idle_timeout_s=30)) as driver:
+        may_speak = asyncio.Event()
+
+        async def speak(text: str, **_: object) -> AsyncGenerator[Samples, None]:
+            await may_speak.wait()
+            yield np.full(5 * RATE_HZ, 0.1, np.float32)
+
+        driver.synthesizer.speak = speak  # type: ignore[method-assign,assignment]
+        await driver.send(typed("hi"), CreateResponse())
+        may_speak.set()
+        await driver.send(CancelResponse())
+        await driver.clock.advance(31.0)
+        assert driver.ended
+
+
+async def test_reply_begun_while_the_last_one_is_heard_is_heard_after_it() -> None:
+    async with SessionDriver() as driver:
+        await driver.send(typed("one"), CreateResponse())
+        await driver.clock.advance(0.1)
+        await driver.send(typed("two"), CreateResponse())
+        await driver.clock.advance(0.5)
+        await driver.speech(0.2)
+        assert len(driver.of(PlaybackCleared)) == 2
+        for done in driver.of(OutputDone):
+            await driver.send(RetrieveItem(done.item.item_id))
+        first, second = (item.item.parts[0].text for item in driver.of(ItemRetrieved))
+        assert first == "Good morning"
+        assert second == ""

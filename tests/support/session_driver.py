@@ -1,7 +1,7 @@
 """Drives a real session with a manual clock and scripted pipelines, in the field's words."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -78,9 +78,11 @@ class ScriptedTranscriber:
     text: str = "hello there"
     takes_s: float = 0.0
     language: str = "en"
+    sure_of_language: bool = True
     calls: list[float] = field(default_factory=list)
     asked: list[TranscribeOptions] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
+    last: Samples = field(default_factory=lambda: np.zeros(0, np.float32))
     fail_with: Exception | None = None
 
     async def transcribe(
@@ -94,10 +96,16 @@ class ScriptedTranscriber:
         self.calls.append(len(samples) / RATE_HZ)
         self.asked.append(options)
         self.tickets.append(ticket)
+        self.last = samples
         await self.clock.sleep(self.takes_s)
         if self.fail_with is not None:
             raise self.fail_with
-        return Transcript(self.text, len(samples) / RATE_HZ, self.language)
+        return Transcript(
+            self.text,
+            len(samples) / RATE_HZ,
+            self.language,
+            sure_of_language=self.sure_of_language,
+        )
 
 
 @dataclass
@@ -112,6 +120,7 @@ class ScriptedResponder:
     running: int = 0
     aborted: int = 0
     heard: list[list[tuple[str, str]]] = field(default_factory=list)
+    options: list[ReplyOptions] = field(default_factory=list)
     primed: list[str] = field(default_factory=list)
     released: int = 0
     tickets: list[Ticket] = field(default_factory=list)
@@ -128,6 +137,7 @@ class ScriptedResponder:
         self, messages: Sequence[ChatMessage], options: ReplyOptions, ticket: Ticket
     ) -> AsyncGenerator[ReplyDelta, None]:
         self.tickets.append(ticket)
+        self.options.append(options)
         self.heard.append([(message.role, message.text) for message in messages])
         self.running += 1
         ended = False
@@ -152,12 +162,14 @@ class ScriptedSynthesizer:
     voices: tuple[str, ...] = ("default",)
     spoken: list[str] = field(default_factory=list)
     tone_hz: float = 0.0
+    asked: list[VoiceOptions] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
 
     async def speak(
         self, text: str, *, voice: VoiceOptions, ticket: Ticket
     ) -> AsyncGenerator[Samples, None]:
         self.spoken.append(text)
+        self.asked.append(voice)
         self.tickets.append(ticket)
         time_s = np.arange(round(0.05 * len(text) * self.sample_rate_hz)) / self.sample_rate_hz
         yield (0.1 * np.cos(2 * np.pi * self.tone_hz * time_s)).astype(np.float32)
@@ -236,6 +248,14 @@ class SessionDriver(ScriptedServer):
         for event in events:
             await self.session.send(event)
         await settle()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Waits for what a thread has a part in: its time is not the manual clock's."""
+        for _ in range(10_000):
+            if condition():
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError("it has not come about")
 
     async def speech(self, seconds: float) -> None:
         await self._stream(seconds, 0.3)
