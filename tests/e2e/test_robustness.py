@@ -10,8 +10,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from antiphon.server_process import ServerProcess
-from tests.e2e.test_replayed_cases import clip, transcribe_by_commit
-from tests.e2e.wire import Wire, audio_input, pcm16, white_noise, wire
+from tests.e2e.test_replayed_cases import transcribe_by_commit
+from tests.e2e.wire import Wire, audio_input, clip, pcm16, white_noise, wire
 
 pytestmark = pytest.mark.e2e
 

@@ -7,9 +7,11 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 import soxr
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -18,6 +20,7 @@ from engines.base import Samples
 
 Event = dict[str, Any]
 FRAME_S = 0.02
+DATA = Path(__file__).parent.parent / "data" / "audio"
 
 
 def pcm16(samples: Samples) -> bytes:
@@ -26,6 +29,12 @@ def pcm16(samples: Samples) -> bytes:
 
 def resampled(samples: Samples, in_hz: int, out_hz: int) -> Samples:
     return np.asarray(soxr.resample(samples, in_hz, out_hz), dtype=np.float32)
+
+
+def clip(name: str, rate_hz: int = 24_000) -> Samples:
+    """Returns a recording of the test data at this rate."""
+    samples, file_hz = soundfile.read(DATA / name, dtype="float32")
+    return resampled(samples, file_hz, rate_hz)
 
 
 def white_noise(seconds: float, dbfs: float, rate_hz: int, seed: int = 1) -> Samples:
