@@ -50,7 +50,7 @@ chromium:
 models: $(INSTALLED)  ## fetch and verify the embedded models
 	@$(BIN)/antiphon models fetch
 
-serve: models  ## run the server: HTTP and WebSocket on 8000, gRPC on 50051
+serve: models  ## run the server: HTTP and WebSocket on 8000, gRPC health on 50051
 	@exec $(BIN)/antiphon serve $(ARGS)
 
 test: $(INSTALLED_DEV) models chromium  ## run all tests but the slow ones

@@ -84,7 +84,7 @@ async def _serve(config: Config, when_ready: WhenReady, stop: StopSignal) -> Non
                 stop.arm()
                 when_ready(_bound(config, grpc_port=grpc_port))
                 await _until(stop.requested, http, engines.client.host_down)
-                log.info("stopping: %d sessions are open", manager.open_sessions)
+                log.info("stopping; open sessions: %d", manager.open_sessions)
                 gateway.close()
                 await health.set_ready(False)
                 await _drain(manager, stop, config.server.drain_s)

@@ -1,5 +1,6 @@
 """What `antiphon doctor` looks at: each check returns a finding and what to do about it."""
 
+import http.client
 import importlib.metadata
 import importlib.util
 import platform
@@ -52,7 +53,7 @@ def run_checks(config: Config, store: ModelStore) -> Iterator[Finding]:
     yield check_python()
     yield check_cores()
     yield check_memory()
-    yield check_cpu_flags()
+    yield check_cpu_flags(config.models.dtype)
     yield check_torch(config.engine.threads)
     yield check_gpu()
     yield check_tensorrt_llm()
@@ -106,7 +107,7 @@ def _available_memory_bytes() -> float | None:
         return None
 
 
-def check_cpu_flags(cpuinfo: str | None = None) -> Finding:
+def check_cpu_flags(dtype: str, cpuinfo: str | None = None) -> Finding:
     """Looks for the instructions that make bfloat16 fast."""
     if cpuinfo is None:
         path = Path("/proc/cpuinfo")
@@ -114,7 +115,7 @@ def check_cpu_flags(cpuinfo: str | None = None) -> Finding:
     flags = set(cpuinfo.split())
     present = [label for flag, label in _FAST_FLAGS.items() if flag in flags]
     found = f"{platform.machine()}, {', '.join(present) or 'no vector extension that we know'}"
-    if flags & {"amx_bf16", "avx512_bf16", "asimd"}:
+    if flags & {"amx_bf16", "avx512_bf16", "asimd"} or dtype != "bfloat16":
         return Finding("cpu", Verdict.OK, found)
     return Finding("cpu", Verdict.WARN, found, "bfloat16 will be slow here; keep models.dtype auto")
 
@@ -199,7 +200,7 @@ def check_port(host: str, port: int, name: str) -> Finding:
         try:
             probe.bind((host, port))
         except OSError as error:
-            if _answers_health(host, port):
+            if _answers_health(host, port) or _answers_grpc_health(host, port):
                 return Finding(name, Verdict.OK, f"{port}: an Antiphon server is running there")
             advice = "stop what listens there, or choose another port"
             return Finding(name, Verdict.FAIL, f"{host}:{port}: {error.strerror}", advice)
@@ -211,8 +212,21 @@ def _answers_health(host: str, port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://{address}:{port}/healthz", timeout=1.0) as reply:
             return bool(reply.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):  # the last: it is no HTTP server
         return False
+
+
+def _answers_grpc_health(host: str, port: int) -> bool:
+    import grpc  # type: ignore[import-untyped]  # grpcio ships no types
+    from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ditto
+
+    address = f"[{host}]" if ":" in host else host
+    with grpc.insecure_channel(f"{address}:{port}") as channel:
+        try:
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=1.0)
+        except grpc.RpcError:
+            return False
+    return True
 
 
 def check_disk(store: ModelStore, free_bytes: float | None = None) -> Finding:

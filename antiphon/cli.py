@@ -86,7 +86,7 @@ def _overview() -> argparse.ArgumentParser:
     listed = "\n".join(f"  {name:<{width}}  {does}" for name, does in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="antiphon",
-        description=f"Voice and vision in real time.\n\ncommands:\n{listed}",
+        description=f"Voice in real time.\n\ncommands:\n{listed}",
         epilog="antiphon COMMAND --help tells more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

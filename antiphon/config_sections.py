@@ -148,8 +148,8 @@ class ModelsSection(BaseModel):
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto",
-        description="Arithmetic of the weights. bfloat16 is several times faster where the "
-        "processor has it (AMX, AVX-512 BF16) and rounds; auto chooses by processor.",
+        description="Arithmetic of the weights. auto is float32; bfloat16 is up to twice as fast "
+        "where the processor has it (AMX, AVX-512 BF16), and rounds.",
     )
     hub: bool = Field(
         default=True,

@@ -36,8 +36,9 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
+        why = (error.strerror or str(error)).partition(" (while")[0]
         raise BadRequest(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; "
+            f"cannot listen on {host}:{port}: {why}; "
             "choose another with --port, or stop what listens there (antiphon doctor)"
         ) from error
 

@@ -191,7 +191,9 @@ async def _send_frames(client: RealtimeClient, frames: AsyncIterator[Samples]) -
 def _refused(status: int, url: str) -> AntiphonError:
     match status:
         case 401 | 403:
-            return Unauthorized(f"{url} refuses this API key (HTTP {status})")
+            return Unauthorized(
+                f"{url} wants an API key, or another one (HTTP {status}): --key or ANTIPHON_API_KEY"
+            )
         case 429 | 503:
             return Overloaded(f"{url} has no room now (HTTP {status})")
         case _:

@@ -24,6 +24,6 @@ ENV ANTIPHON_CACHE_DIR=/models ANTIPHON_SERVER__HOST=0.0.0.0
 VOLUME /models
 EXPOSE 8000 50051
 HEALTHCHECK --start-period=180s CMD ["python", "-c", \
-    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=2)"]
 # Binding all addresses needs a key: see compose.yaml.
 CMD ["antiphon", "serve"]

@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     }
     config = config_from_args(args, flags)
     setup_logs(config.logs)
-    _say("Antiphon: fetching and verifying models (the first time only) ...")
+    _say("Antiphon: loading models ...")
 
     from antiphon.app import serve  # torch is imported only once the flags are right
 
@@ -35,16 +35,19 @@ def run(args: argparse.Namespace) -> int:
 def greeting(config: Config) -> str:
     """Returns what to open or call, for the person who started the server."""
     host, port = config.server.host, config.server.port
-    shown = f"[{host}]" if ":" in host else host
-    key = "" if config.access.keys else " (open: bound to this machine only)"
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # not addresses to connect to
+    shown = everywhere.get(host, host)
+    shown = f"[{shown}]" if ":" in shown else shown
+    note = "wants a key" if config.access.keys else "open: bound to this machine only"
     return "\n".join(
         (
             "Antiphon is ready.",
-            f"  talk in a browser   http://{shown}:{port}/",
-            f"  OpenAI Realtime     ws://{shown}:{port}/v1/realtime{key}",
-            f"  Twilio Media Streams ws://{shown}:{port}/twilio",
-            f"  gRPC (health)       {shown}:{config.server.grpc_port}",
-            "  from a terminal     antiphon talk question.wav -o reply.wav",
+            f"  talk in a browser     http://{shown}:{port}/",
+            f"  OpenAI Realtime       ws://{shown}:{port}/v1/realtime ({note})",
+            f"  Twilio Media Streams  ws://{shown}:{port}/twilio",
+            f"  gRPC health           {shown}:{config.server.grpc_port}",
+            "  from a terminal       antiphon talk question.wav -o reply.wav",
+            "                        (first: . .venv/bin/activate)",
         )
     )
 

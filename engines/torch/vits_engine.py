@@ -122,6 +122,7 @@ def load_vits(graph: Path, threads: int | None = None, deterministic: bool = Fal
         import onnxruntime  # type: ignore[import-untyped]  # it ships no stubs
     except ImportError as cause:
         raise Unsupported("This voice needs the extra `piper` (onnxruntime).") from cause
+    onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads or 0
     # Its threads would otherwise keep spinning into the steps of other engines.

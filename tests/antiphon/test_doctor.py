@@ -79,8 +79,10 @@ def test_single_core_and_little_memory_are_warned_of() -> None:
 
 
 def test_cpu_flags_are_named_and_their_absence_is_warned_of() -> None:
-    assert "AMX" in check_cpu_flags("flags : fpu avx2 avx512f avx512_bf16 amx_bf16").found
-    slow = check_cpu_flags("flags : fpu avx2")
+    assert (
+        "AMX" in check_cpu_flags("bfloat16", "flags : fpu avx2 avx512f avx512_bf16 amx_bf16").found
+    )
+    slow = check_cpu_flags("bfloat16", "flags : fpu avx2")
     assert (slow.verdict, "bfloat16 will be slow" in slow.advice) == (Verdict.WARN, True)
 
 
@@ -158,3 +160,20 @@ def test_command_prints_all_findings_and_fails_with_the_worst(
     shown = capsys.readouterr().out
     assert f"fail  http port: 127.0.0.1:{listener}" in shown
     assert "-> stop what listens there" in shown
+
+
+def test_port_on_which_something_else_talks_is_a_failure_and_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+
+        def talk_nonsense() -> None:
+            for _ in range(2):  # once for HTTP, once for gRPC
+                peer, _address = stranger.accept()
+                with peer:
+                    peer.sendall(b"\x00\x00\x12\x04\x00 this is no HTTP\r\n\r\n")
+
+        talker = threading.Thread(target=talk_nonsense, daemon=True)
+        talker.start()
+        finding = check_port("127.0.0.1", port, "port")
+    assert finding.verdict is Verdict.FAIL
+    assert finding.advice

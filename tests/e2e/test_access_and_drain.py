@@ -11,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from antiphon.checks import Verdict, check_port
 from antiphon.server_process import ServerProcess, server_process
 from tests.e2e.wire import wire
 
@@ -77,6 +78,10 @@ def test_page_and_health_are_open_and_say_so_over_grpc_too(guarded_server: Serve
     assert "ok" in guarded_server.get("/healthz")
     assert "ready" in guarded_server.get("/readyz")
     assert "antiphon_sessions" in guarded_server.get("/metrics")
+    for port in (guarded_server.port, guarded_server.grpc_port):
+        finding = check_port("127.0.0.1", port, "port")
+        assert finding.verdict is Verdict.OK
+        assert "running" in finding.found
     with grpc.insecure_channel(f"127.0.0.1:{guarded_server.grpc_port}") as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=5)
