@@ -7,6 +7,7 @@ Lowest to highest: the defaults of the sections, a YAML file, environment variab
 import argparse
 import difflib
 import ipaddress
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -156,6 +157,12 @@ def _illegal(config: Config) -> Iterator[tuple[str, str]]:
             "sessions.limits.route_ahead_s",
             "sessions.limits.route_ahead_s must not be over sessions.limits.generate_ahead_s",
         )
+    if config.engine.max_running < config.sessions.admission.max_sessions:
+        yield (
+            "engine.max_running",
+            "engine.max_running must not be under sessions.admission.max_sessions: "
+            "an admitted session would be refused by the engines",
+        )
     yield from _out_of_range(config)
 
 
@@ -165,6 +172,8 @@ def _out_of_range(config: Config) -> Iterator[tuple[str, str]]:
         name, value = knob.path.rpartition(".")[2], knob.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
+        if not math.isfinite(value):
+            yield knob.path, f"{knob.path} is {value}; it must be a number"
         if name.endswith(_UNITS) and value < 0:
             yield knob.path, f"{knob.path} is {value}; it cannot be negative"
         if name.endswith(("threshold", "_prob")) and not 0 <= value <= 1:

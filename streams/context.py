@@ -139,9 +139,22 @@ class SessionContext:
         try:
             await work
         except Exception as error:
-            code, message = describe(error)
-            log.log(logging.WARNING if code else logging.ERROR, "%s failed", name, exc_info=error)
-            self.emit(SessionError(code or SessionErrorCode.INTERNAL, message))
+            code, message = tell(log, name, error)
+            self.emit(SessionError(code, message))
+
+
+def tell(logger: logging.Logger, what: str, error: Exception) -> tuple[SessionErrorCode, str]:
+    """Logs a failure and translates it for the client.
+
+    What a client has caused, or a full engine, is one line; a fault of ours has its
+    traceback.
+    """
+    code, message = describe(error)
+    if code is None:
+        logger.error("%s failed", what, exc_info=error)
+        return SessionErrorCode.INTERNAL, message
+    logger.warning("%s failed: %s", what, message)
+    return code, message
 
 
 def describe(error: BaseException) -> tuple[SessionErrorCode | None, str]:

@@ -70,7 +70,7 @@ class Conversation:
         elif previous_item_id == FRONT:
             self._items.insert(0, item)
         else:
-            self._items.insert(self._index(previous_item_id) + 1, item)
+            self._items.insert(self._index(previous_item_id, "previous_item_id") + 1, item)
         previous = self.previous_of(item.item_id)
         while len(self._items) > self._max_items or self._all_chars() > self._max_chars:
             oldest = self._items[0 if self._items[0].item_id != item.item_id else 1]
@@ -142,11 +142,12 @@ class Conversation:
     def _knows(self, item_id: str) -> bool:
         return any(item.item_id == item_id for item in self._items)
 
-    def _index(self, item_id: str) -> int:
+    def _index(self, item_id: str, param: str = "item_id") -> int:
         for index, item in enumerate(self._items):
             if item.item_id == item_id:
                 return index
-        raise Refused(SessionErrorCode.UNKNOWN_ITEM, f"there is no item with the id '{item_id}'")
+        message = f"there is no item with the id '{item_id}'"
+        raise Refused(SessionErrorCode.UNKNOWN_ITEM, message, param=param)
 
 
 def _chars(item: Item) -> int:

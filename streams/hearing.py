@@ -23,6 +23,9 @@ from streams.resampler import StreamResampler
 
 log = logging.getLogger(__name__)
 
+VOICED_SAMPLES = SAMPLE_RATE_HZ // 2
+"""Voice this recent counts as going on: longer than the pauses between words."""
+
 
 class Hearing:
     """Owns the incoming audio of one session; calls must not overlap."""
@@ -35,7 +38,7 @@ class Hearing:
         ticket = ctx.ticket(due_in_s=0.03, timeout_s=limits.transcript_timeout_s)
         self._vad = VoiceActivityDetector(ctx.pipelines.vad, ticket)
         self._resampler: StreamResampler | None = None
-        self._detects = ctx.config.turn_detection is not None
+        self.detects = ctx.config.turn_detection is not None
         self._endpointer = Endpointer(endpointing(ctx.config))
         self._is_deaf = False
 
@@ -49,6 +52,11 @@ class Hearing:
         """Counts the samples that the voice detector has judged."""
         return self.buffer.received - self._vad.pending_samples
 
+    def is_voiced(self, threshold: float) -> bool:
+        """Says whether somebody speaks at this moment, also while turns are not detected."""
+        recent = self.evidence.between(self.scored - VOICED_SAMPLES, self.scored)
+        return recent is not None and recent.peak_prob >= threshold
+
     async def open(self) -> None:
         """Takes a voice detector's stream; `close` gives it back."""
         await self._vad.open()
@@ -61,9 +69,9 @@ class Hearing:
         """Takes new turn detection; a turn that has begun ends by the new durations."""
         self._endpointer.configure(endpointing(config))
         detects = config.turn_detection is not None
-        if detects and not self._detects:  # nobody has followed the audio meanwhile
+        if detects and not self.detects:  # nobody has followed the audio meanwhile
             self._endpointer.reset(self.scored)
-        self._detects = detects
+        self.detects = detects
 
     def forget_turn(self) -> None:
         """Ends the endpointer's turn without an event: the client has decided."""
@@ -82,7 +90,7 @@ class Hearing:
     async def _take(self, samples: Samples) -> list[EndpointEvent]:
         probs = await self._score(samples)
         self.evidence.append(probs)
-        if not self._detects:
+        if not self.detects:
             return []
         return [event for prob in probs for event in self._endpointer.push(float(prob))]
 

@@ -11,8 +11,8 @@ from asr.config import SAMPLE_RATE_HZ
 from asr.endpointing import EndpointEvent, Pause, Resume, SpeechEnd, SpeechStart
 from asr.transcript import Transcript
 from streams.config import SessionConfig
-from streams.context import SessionContext, describe
-from streams.errors import Overloaded, SessionErrorCode
+from streams.context import SessionContext, tell
+from streams.errors import SessionErrorCode
 from streams.events import (
     AudioCleared,
     AudioCommitted,
@@ -42,7 +42,8 @@ IDLE_KEPT_S = 3.0
 """Audio kept while nobody speaks: enough for any pre-roll and for a commit by hand."""
 
 MAX_PENDING_FINALS = 8
-"""Turns that may wait for their transcript; one more fails, and the client is told."""
+"""Turns that may wait for their transcript before no more audio is taken in: a client that
+sends faster than it can be written down is slowed down, and loses nothing."""
 
 
 class Listener:
@@ -57,6 +58,8 @@ class Listener:
         # First sample that the client may still commit; None after a turn that the voice
         # detector has committed, until there is speech again.
         self._uncommitted: int | None = 0
+        # Audio from before turn detection was switched on; the next turn begins with it.
+        self._carried: int | None = None
         self._finals: list[asyncio.Task[None]] = []
         self._loss_told = False
         self._turn_ended_s = ctx.clock.now_s()
@@ -81,17 +84,24 @@ class Listener:
 
     def configure(self, config: SessionConfig) -> None:
         """Takes a new configuration; a turn that has begun goes on under it."""
+        was_manual = not self._hearing.detects
         self._hearing.configure(config)
         if config.turn_detection is not None:
+            if was_manual and self._hearing.is_voiced(config.turn_detection.threshold):
+                self._carried = self._uncommitted
             return
+        self._carried = None
         if self._turn is not None:  # from now on the client says when it ends
             self._uncommitted = self._turn.start_sample
+            self._tell_stopped(self._hearing.received)
             self._drop_turn()
         elif self._uncommitted is None:
             self._uncommitted = self._hearing.received
 
     async def hear(self, event: AudioIn) -> None:
         """Takes audio in, at any rate; turns begin and end on the way."""
+        while len(pending := self._pending_finals()) >= MAX_PENDING_FINALS:
+            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         self._follow(await self._hearing.push(event))
 
     async def commit(self, event: CommitAudio) -> None:
@@ -108,12 +118,14 @@ class Listener:
             )
             self._ctx.refuse(SessionErrorCode.BUFFER_EMPTY, message, event.ref)
             return
+        self._tell_stopped(received)
         self._close_turn(self._turn or self._new_turn(start), received, by_client=True)
         self._forget_heard()
 
     async def clear(self, event: ClearAudio) -> None:
         """Forgets the audio that was not committed."""
         self._follow(await self._hearing.flush())
+        self._tell_stopped(self._hearing.received)
         self._drop_turn()
         self._forget_heard()
         self._ctx.emit(AudioCleared())
@@ -124,6 +136,7 @@ class Listener:
         self._follow(await self._hearing.flush())
         received = self._hearing.received
         if self._turn is not None:
+            self._tell_stopped(received)
             self._close_turn(self._turn, received, by_client=False)
         elif self._ctx.config.turn_detection is None and self._uncommitted not in (None, received):
             self._close_turn(self._new_turn(self._uncommitted or 0), received, by_client=True)
@@ -131,8 +144,11 @@ class Listener:
 
     async def until_written(self) -> None:
         """Waits until all turns that have ended are written down or have failed."""
-        while pending := [task for task in self._finals if not task.done()]:
+        while pending := self._pending_finals():
             await asyncio.wait(pending)
+
+    def _pending_finals(self) -> list[asyncio.Task[None]]:
+        return [task for task in self._finals if not task.done()]
 
     def _follow(self, events: list[EndpointEvent]) -> None:
         for event in events:
@@ -143,6 +159,8 @@ class Listener:
             self._hearing.buffer.discard_before(kept)
             if self._uncommitted is not None:
                 self._uncommitted = max(self._uncommitted, kept)
+            if self._carried is not None:
+                self._carried = max(self._carried, kept)
 
     def _turn_event(self, event: EndpointEvent) -> None:
         match event:
@@ -155,13 +173,16 @@ class Listener:
             case SpeechEnd(end_sample) if self._turn is not None:
                 waited = self._hearing.scored - end_sample
                 self._ctx.observer.stage("endpoint", waited / SAMPLE_RATE_HZ)
-                self._ctx.emit(SpeechStopped(self._turn.item_id, _ms(end_sample)))
+                self._tell_stopped(end_sample)
                 self._close_turn(self._turn, end_sample, by_client=False)
                 self._uncommitted = None  # what follows is silence already judged
             case _:
                 pass  # a pause or an end of a turn that the client has committed itself
 
     def _begin_turn(self, start_sample: int) -> None:
+        if self._carried is not None:
+            start_sample = min(start_sample, self._carried)
+            self._carried = None
         self._turn = self._new_turn(start_sample)
         self._uncommitted = start_sample
         self._ctx.emit(SpeechStarted(self._turn.item_id, _ms(start_sample)))
@@ -170,6 +191,11 @@ class Listener:
             if action is TurnAction.INTERRUPT:
                 self._replies.interrupt()
         self._turn.follow()
+
+    def _tell_stopped(self, end_sample: int) -> None:
+        """Gives every start of speech its end, whoever has decided on it."""
+        if self._turn is not None:
+            self._ctx.emit(SpeechStopped(self._turn.item_id, _ms(end_sample)))
 
     def _new_turn(self, start_sample: int) -> TurnTranscription:
         return TurnTranscription(self._ctx, self._ctx.new_id("item"), self._hearing, start_sample)
@@ -185,6 +211,7 @@ class Listener:
         self._hearing.forget_turn()
         self._uncommitted = self._hearing.received
         self._hearing.buffer.discard_before(self._uncommitted)
+        self._carried = None
         self._loss_told = False
 
     def _report_loss(self) -> None:
@@ -208,7 +235,7 @@ class Listener:
         ctx.emit(AudioCommitted(turn.item_id, previous_id))
         ctx.emit(ItemAdded(item, previous_id))
         ctx.emit(ItemDone(item, previous_id))
-        self._finals = [task for task in self._finals if not task.done()]
+        self._finals = self._pending_finals()
         before = self._finals[-1] if self._finals else None
         work = self._write_down(turn, clip, before, by_client=by_client)
         self._finals.append(ctx.spawn(work, f"transcript {turn.item_id}"))
@@ -226,13 +253,12 @@ class Listener:
         transcript: Transcript | None = None
         failure: TranscriptFailed | None = None
         try:
-            if len(self._finals) > MAX_PENDING_FINALS:
-                raise Overloaded("too many turns wait for their transcript")
             transcript = await turn.finish(clip)
         except Exception as error:
-            log.warning("no transcript of %s", turn.item_id, exc_info=error)
             turn.cancel()
-            failure = TranscriptFailed(turn.item_id, describe(error)[1])
+            failure = TranscriptFailed(
+                turn.item_id, tell(log, f"transcript {turn.item_id}", error)[1]
+            )
         if before is not None:
             await asyncio.wait({before})
         if failure is not None:

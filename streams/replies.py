@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engines.base import FinishReason
 from streams.config import ResponseOptions, SessionConfig
-from streams.context import SessionContext, describe
+from streams.context import SessionContext, tell
 from streams.errors import AntiphonError, SessionErrorCode
 from streams.events import (
     AudioDelta,
@@ -168,6 +168,8 @@ class Replies:
     def drop_unheard(self) -> None:
         """Stops whatever is made or heard, without a word to the client (session end)."""
         self._generation.advance()
+        if self.is_replying:
+            self._ctx.observer.response_done("abandoned")
         if self._task is not None:
             self._task.cancel()
 
@@ -205,10 +207,8 @@ class Replies:
         except Exception as error:
             if reply.finished:
                 raise  # told to the client already; what is left is for the log
-            code, message = describe(error)
-            log.log(logging.WARNING if code else logging.ERROR, "reply failed", exc_info=error)
-            code = code or SessionErrorCode.INTERNAL
-            self._finish(reply, ResponseStatus.FAILED, error=(code, message))
+            told = tell(log, f"reply {reply.response_id}", error)
+            self._finish(reply, ResponseStatus.FAILED, error=told)
             return
         reply.playout.close()
         if reply.finish is FinishReason.LENGTH:

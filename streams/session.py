@@ -221,6 +221,9 @@ class Session:
                 self._ctx.emit(ItemDeleted(item_id))
             case RetrieveItem(item_id):
                 self._ctx.emit(ItemRetrieved(conversation.remembered(item_id)))
+            case TruncateItem(_, _, content_index) if content_index != 0:
+                message = f"the item has no content part {content_index}"
+                raise Refused(SessionErrorCode.INVALID, message, param="content_index")
             case TruncateItem(item_id, audio_end_ms, content_index):
                 heard_ms = conversation.truncate(item_id, audio_end_ms)
                 self._ctx.emit(ItemTruncated(item_id, round(heard_ms), content_index))

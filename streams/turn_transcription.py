@@ -77,8 +77,7 @@ class TurnTranscription:
     def follow(self) -> None:
         """Begins or resumes partial transcripts."""
         self._drop_eager()
-        if self._ctx.limits.partial_interval_s > 0 and self._partials is None:
-            self._partials = self._ctx.spawn(self._write_partials(), f"partials {self.item_id}")
+        self._begin_partials()
 
     def pause(self, end_sample: int) -> None:
         """Begins the final for speech that seems to have ended at `end_sample`."""
@@ -88,6 +87,7 @@ class TurnTranscription:
         if self._ctx.limits.eager_final and clip.duration_s <= MAX_PARTIAL_S:
             self._eager_end = end_sample
             self._eager = self._ctx.spawn(self._write_eager(clip), f"eager {self.item_id}")
+        self._begin_partials()  # no more audio may come: then these show the last words
 
     def clip(self, end_sample: int) -> Clip:
         """Copies the turn's audio and a little of what followed it (soft last sounds)."""
@@ -119,6 +119,10 @@ class TurnTranscription:
         self._drop_partials()
         self._drop_eager()
 
+    def _begin_partials(self) -> None:
+        if self._ctx.limits.partial_interval_s > 0 and self._partials is None:
+            self._partials = self._ctx.spawn(self._write_partials(), f"partials {self.item_id}")
+
     async def _final(self, clip: Clip) -> Transcript:
         if self._eager is not None and self._eager_end == clip.end_sample:
             await asyncio.wait({self._eager})
@@ -130,27 +134,29 @@ class TurnTranscription:
     async def _write_eager(self, clip: Clip) -> None:
         try:
             self._eager_result = await self._transcribe(clip, due_in_s=0.3)
+            self._show(self._agreement.push(self._eager_result.text))
         except AntiphonError as error:
             log.info("no eager final of %s: %s", self.item_id, error.message)
             self._ctx.observer.dropped("eager_finals", 1)
 
     async def _write_partials(self) -> None:
-        heard_end, shown = 0, ""
+        heard: tuple[int, str] | None = None
+        settled = False
         while True:
             await self._ctx.clock.sleep(self._ctx.limits.partial_interval_s)
             end = self._hearing.received
             if end - self.start_sample > MAX_PARTIAL_S * SAMPLE_RATE_HZ:
                 return
-            if end == heard_end and shown == self._agreement.emitted:
-                continue  # nothing new to hear, and nothing more to agree on
-            heard_end, shown = end, self._agreement.emitted
+            if settled and heard is not None and heard[0] == end:
+                continue  # the same audio has given the same words twice
             try:
                 transcript = await self._transcribe(self.clip(end), due_in_s=1.0)
             except AntiphonError as error:
                 log.info("no partial of %s: %s", self.item_id, error.message)
                 self._ctx.observer.dropped("partials", 1)
-            else:
-                self._show(self._agreement.push(transcript.text))
+                continue
+            self._show(self._agreement.push(transcript.text))
+            settled, heard = heard == (end, transcript.text), (end, transcript.text)
 
     async def _transcribe(self, clip: Clip, due_in_s: float) -> Transcript:
         ctx = self._ctx

@@ -8,6 +8,7 @@ import sys
 from antiphon.commands.models import open_store
 from antiphon.config import Config, add_config_arguments, config_from_args
 from engines.base import Ticket
+from engines.errors import BadRequest
 from vlm.responder import ChatMessage, ReplyOptions, Responder
 
 
@@ -20,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Chats until end of file or an empty line; returns 0."""
+    if args.message is not None and not args.message.strip():
+        raise BadRequest("there is nothing to reply to: the message is empty")
     config = config_from_args(args)
     asyncio.run(_chat(config, args.message, args.max_tokens))
     return 0

@@ -29,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
     config = config_from_args(args)
     store = open_store(config, source=args.source)
     names = args.names or [entry.name for entry in store.catalogue]
+    for name in names:
+        store.entry(name)  # an unknown name is refused before anything is done
     if args.action == "list":
         print(_as_json(store, names) if args.json else _as_text(store, names))
         return 0

@@ -35,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.text == "-" else args.text
     if not text.strip():
         raise BadRequest("there is nothing to say: the text is empty")
+    if args.output.suffix.lower() != ".wav":
+        raise BadRequest(f"{args.output.name}: only WAV is written; name it .wav")
     if not 0.25 <= args.speed <= 1.5:
         raise BadRequest(f"--speed {args.speed:g} is outside 0.25..1.5")
     duration_s = asyncio.run(say(config, text, args.output, VoiceOptions(speed=args.speed)))

@@ -22,6 +22,9 @@ def _whole(value: object) -> object:
 LongText = Annotated[str, Field(max_length=65_536)]
 """Far more than a model's context holds; a megabyte takes half a second to tokenize."""
 
+ShortText = Annotated[str, Field(max_length=1024)]
+"""A bound also refuses lone surrogates, which JSON can carry and no tokenizer takes."""
+
 WireInt = Annotated[int, BeforeValidator(_whole)]
 Millis = Annotated[WireInt, Field(ge=0)]
 OutputTokens = Annotated[WireInt, Field(ge=1, le=4096)] | Literal["inf"]
@@ -93,11 +96,11 @@ class NoiseReduction(StrictModel):
 class Transcription(StrictModel):
     """Says how the speaker's words are written down."""
 
-    model: str
-    language: str | None = None
-    prompt: str | None = None
-    languages: list[str] | None = None
-    keywords: list[str] | None = None
+    model: ShortText
+    language: ShortText | None = None
+    prompt: LongText | None = None
+    languages: list[ShortText] | None = None
+    keywords: list[ShortText] | None = None
     delay: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
 
 

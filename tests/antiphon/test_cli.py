@@ -168,3 +168,23 @@ def test_config_takes_set_flags_and_prints_json(capsys: pytest.CaptureFixture[st
 def test_config_refuses_a_wrong_set_flag(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "--set", flag]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["chat", "--message", " "], "the message is empty"),
+        (["say", "hello", "-o", "hello.mp3"], "name it .wav"),
+        (["models", "verify", "nobody"], "nobody"),
+        (["config", "--set", "sessions.limits.idle_timeout_s=.nan"], "must be a number"),
+        (["config", "--set", "engine.max_running=1"], "max_sessions"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_input_that_can_mean_nothing_is_bad_input_in_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1

@@ -116,7 +116,7 @@ async def test_work_that_fails_tells_the_client_and_leaves_the_others_running(
         SessionError(SessionErrorCode.INTERNAL, "internal error"),
     ]
     levels = {record.getMessage(): record.levelno for record in caplog.records}
-    assert levels == {"first failed": logging.WARNING, "second failed": logging.ERROR}
+    assert levels == {"first failed: late": logging.WARNING, "second failed": logging.ERROR}
 
 
 async def test_work_that_is_cancelled_before_its_first_step_leaves_nothing_behind() -> None:

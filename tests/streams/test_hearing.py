@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,14 @@ from streams.config import SessionConfig, SessionLimits, TurnDetection
 from streams.errors import EngineFailed
 from streams.events import (
     AudioIn,
+    ClearAudio,
     CommitAudio,
     SessionError,
     SpeechStarted,
     SpeechStopped,
     TranscriptCompleted,
+    TranscriptDelta,
+    TranscriptFailed,
     UpdateSession,
 )
 from tests.support.session_driver import MANUAL, RATE_HZ, SessionDriver
@@ -117,3 +121,51 @@ async def test_detector_that_fails_for_a_while_is_told_once_and_shifts_no_turn()
         await driver.speech(1.0)
         await driver.silence(1.0)
         assert driver.of(SpeechStarted)[0].at_ms == pytest.approx(4096 - 300, abs=60)
+
+
+async def test_speech_that_goes_on_when_detection_is_switched_on_is_heard_from_its_start() -> None:
+    async with SessionDriver(MANUAL, SessionLimits(partial_interval_s=0)) as driver:
+        await driver.speech(2.0)
+        await driver.send(UpdateSession(AUTOMATIC))
+        await driver.speech(1.0)
+        await driver.silence(1.0)
+        assert driver.transcriber.calls[-1] >= 2.95
+
+
+@pytest.mark.parametrize("by", ["commit", "clear", "update"])
+async def test_every_start_of_speech_gets_its_end(by: str) -> None:
+    ending = {"commit": CommitAudio(), "clear": ClearAudio(), "update": UpdateSession(MANUAL)}[by]
+    async with SessionDriver() as driver:
+        await driver.speech(1.0)
+        await driver.send(ending)
+        await driver.silence(1.0)
+        assert len(driver.of(SpeechStarted)) == len(driver.of(SpeechStopped)) == 1
+
+
+async def test_client_that_sends_faster_than_it_can_be_written_down_loses_no_turn() -> None:
+    async with SessionDriver(limits=SessionLimits(partial_interval_s=0)) as driver:
+        driver.transcriber.takes_s = 2.0
+        driver.config = replace(AUTOMATIC, respond=False)
+        await driver.send(UpdateSession(driver.config))
+        turn = np.concatenate((np.full(RATE_HZ, 0.3), np.zeros(RATE_HZ))).astype(np.float32)
+
+        async def burst() -> None:
+            for _ in range(20):
+                await driver.session.send(AudioIn(turn, RATE_HZ))
+
+        sending = asyncio.create_task(burst())
+        await driver.clock.advance(60.0)
+        await sending
+        await driver.clock.advance(60.0)
+        assert len(driver.of(TranscriptCompleted)) == 20
+        assert not driver.of(TranscriptFailed)
+
+
+async def test_short_utterance_with_a_quiet_end_is_shown_when_the_audio_stops() -> None:
+    async with SessionDriver() as driver:
+        driver.transcriber.text = "who built the white tower"
+        await driver.speech(0.5)
+        await driver.silence(0.24)
+        await driver.clock.advance(3.0)
+        shown = "".join(delta.text for delta in driver.of(TranscriptDelta))
+        assert shown == "who built the white tower"
