@@ -7,6 +7,7 @@ import platform
 import shutil
 import socket
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -212,6 +213,9 @@ def _answers_health(host: str, port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://{address}:{port}/healthz", timeout=1.0) as reply:
             return bool(reply.status == 200)
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        return False
     except (OSError, ValueError, http.client.HTTPException):  # the last: it is no HTTP server
         return False
 

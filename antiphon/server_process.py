@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,8 +46,12 @@ class ServerProcess:
 
     def get(self, path: str, timeout_s: float = 5.0) -> str:
         """Returns the body at `path`; raises OSError where there is none."""
-        with _OPENER.open(self.base_url + path, timeout=timeout_s) as answer:
-            return bytes(answer.read()).decode()
+        try:
+            with _OPENER.open(self.base_url + path, timeout=timeout_s) as answer:
+                return bytes(answer.read()).decode()
+        except urllib.error.HTTPError as refusal:
+            refusal.close()  # it holds the connection
+            raise
 
     def metrics(self) -> dict[str, float]:
         """Returns each series of /metrics by its name and labels, as it is written there."""

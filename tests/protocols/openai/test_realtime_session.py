@@ -396,12 +396,3 @@ def test_g711_echo_has_no_rate_even_if_one_was_sent() -> None:
     wire = {"type": "audio/pcma", "rate": 8000}
     echoed = confirmed(driver, {"audio": {"input": {"format": wire}}})
     assert echoed["audio"]["input"]["format"] == {"type": "audio/pcma"}
-
-
-def test_prompt_that_is_no_unicode_text_is_refused_and_nothing_changes() -> None:
-    driver = Driver().started()
-    audio = {"input": {"transcription": {"model": "whisper-base", "prompt": "\ud800"}}}
-    assert not any(isinstance(event, UpdateSession) for event in driver.update({"audio": audio}))
-    error = driver.error()
-    assert error["code"] == "invalid_value"
-    assert error["param"] == "session.audio.input.transcription.prompt"
