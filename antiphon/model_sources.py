@@ -232,7 +232,8 @@ def _why_unreachable() -> str:
     request = urllib.request.Request(endpoint, method="HEAD")
     try:
         urllib.request.urlopen(request, timeout=_PROBE_TIMEOUT_S).close()
-    except urllib.error.HTTPError:
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
         return ""  # it answers
     except (OSError, ValueError) as error:
         return f"{endpoint} does not answer ({error})"
