@@ -19,9 +19,8 @@ from asr.wer import word_error_rate
 from engines.base import Samples
 from tests.e2e.conftest import AUDIO
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
