@@ -37,11 +37,6 @@ class AudioFormat:
     encoding: Encoding
     rate_hz: int
 
-    @property
-    def sample_bytes(self) -> int:
-        """Returns the size of one sample."""
-        return 2 if self.encoding is Encoding.PCM16 else 1
-
 
 class AudioDecoder:
     """Turns a stream of bytes, cut anywhere, into samples.

@@ -49,10 +49,6 @@ class Conversation:
         """Returns the id of the item before this one; None also if the item is gone."""
         return self.previous_of(item_id) if self._knows(item_id) else None
 
-    def last_id(self) -> str | None:
-        """Returns the id of the newest item."""
-        return self._items[-1].item_id if self._items else None
-
     def add(self, item: Item, previous_item_id: str | None = None) -> str | None:
         """Inserts an item after another one and returns its true predecessor.
 

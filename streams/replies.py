@@ -224,15 +224,14 @@ class Replies:
             return
         self._generation.advance()
         log.info("reply %s ends: %s", reply.response_id, reason)
-        heard_ms = self._cut(reply)
+        self._cut(reply)
         if not reply.finished:
             if self._task is not None:
                 self._task.cancel()
             self._finish(reply, ResponseStatus.CANCELLED, reason=reason)
-            self._remember(reply, heard_ms)
 
-    def _cut(self, reply: Reply) -> float:
-        """Takes back what the listener has not heard; returns the milliseconds heard."""
+    def _cut(self, reply: Reply) -> None:
+        """Takes back what the listener has not heard, and remembers only the rest."""
         ctx, now_s = self._ctx, self._ctx.clock.now_s()
         was_audible = self._lead_s(reply) > AUDIBLE_S
         dropped = ctx.outbox.drop_audio(reply.response_id)
@@ -242,16 +241,12 @@ class Replies:
                 "reply %s was cut: %.2f of %.2f s heard", reply.response_id, heard_s, reply.made_s
             )
             ctx.emit(PlaybackCleared(reply.response_id, reply.item_id))
-            self._remember(reply, heard_s * 1000)
+        if reply.config.output_audio and (was_audible or not reply.finished):
+            ctx.conversation.truncate_if_present(reply.item_id, heard_s * 1000)
         if dropped:
             ctx.observer.dropped("unheard_samples", dropped)
         reply.playout.close()
         reply.emitted_s = heard_s
-        return heard_s * 1000
-
-    def _remember(self, reply: Reply, heard_ms: float) -> None:
-        if reply.config.output_audio:
-            self._ctx.conversation.truncate_if_present(reply.item_id, heard_ms)
 
     def _finish(
         self,
