@@ -26,7 +26,7 @@ PURE = """
     tts: abbreviations addresses boundaries checks chunker clean config english language markdown
         number_rules number_words
     vlm: chat_template config detokenizer history messages stop_strings
-    streams: events errors config turns generation conversation playout admission observer
+    streams: events errors config turns generation conversation playout admission observer gap_meter
         spoken_text resampler
     protocols: errors auth audio_formats openai/realtime openai/realtime_events
         openai/realtime_input openai/realtime_output openai/realtime_reply openai/realtime_errors
