@@ -1,0 +1,85 @@
+"""Attention of a ragged batch over a paged cache.
+
+On a CPU each sequence attends by itself over views of the cache, which copies nothing; a
+fresh sequence is one run of slots, one that shares a prefix is two or three. On a GPU the
+decode steps gather keys and values into one padded batch, one kernel for all sequences.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engines.torch.layers.paged_kv import PagedKv
+from engines.torch.layers.ragged_batch import RaggedBatch, RaggedPart
+
+# Below this many rows two products and a softmax beat the fused kernel (measured on a CPU
+# with AVX2), and runs need not be joined: only their scores are.
+_FEW_ROWS = 16
+
+
+def attend_ragged(queries: Tensor, kv: PagedKv, layer: int, batch: RaggedBatch) -> Tensor:
+    """Attends from every row to all positions of its sequence up to its own.
+
+    Args:
+        queries: (rows, kv_heads, group, head_dim), already scaled. Query heads of a group
+            share a key head, so keys and values are read once and never repeated.
+        kv: the cache, which holds the new positions already.
+        layer: which.
+        batch: who the rows belong to.
+
+    Returns:
+        (rows, kv_heads * group * head_dim).
+    """
+    out = torch.empty_like(queries, memory_format=torch.contiguous_format)
+    for part in batch.parts:
+        if part.rows == 1:
+            _one_row(queries[part.first_row], kv, layer, part, out[part.first_row])
+        else:
+            rows = slice(part.first_row, part.first_row + part.rows)
+            out[rows] = _many_rows(queries[rows], kv, layer, part)
+    return out.flatten(1)
+
+
+def _one_row(query: Tensor, kv: PagedKv, layer: int, part: RaggedPart, out: Tensor) -> None:
+    """Attends from one (kv_heads, group, head_dim) into `out`, of the same shape."""
+    if len(part.runs) > 1:
+        out.copy_(_over_runs(query, kv, layer, part))
+        return
+    keys, values = kv.read(layer, *part.runs[0])
+    weights = torch.softmax(torch.bmm(query, keys.transpose(1, 2)), -1)
+    torch.bmm(weights, values, out=out)
+
+
+def _many_rows(queries: Tensor, kv: PagedKv, layer: int, part: RaggedPart) -> Tensor:
+    """Attends from (n, kv_heads, group, head_dim) under the part's mask; same shape."""
+    new, kv_heads, group, head_dim = queries.shape
+    stacked = queries.permute(1, 2, 0, 3).reshape(kv_heads, group * new, head_dim)
+    if new <= _FEW_ROWS:
+        seen = _over_runs(stacked, kv, layer, part)
+    else:
+        keys, values = _joined(kv, layer, part)
+        seen = functional.scaled_dot_product_attention(
+            stacked[None], keys[None], values[None], attn_mask=part.mask, scale=1.0
+        )[0]
+    return seen.view(kv_heads, group, new, head_dim).permute(2, 0, 1, 3)
+
+
+def _over_runs(queries: Tensor, kv: PagedKv, layer: int, part: RaggedPart) -> Tensor:
+    """Attends from (kv_heads, n, head_dim) without joining keys or values."""
+    runs = [kv.read(layer, first, count) for first, count in part.runs]
+    scores = [torch.bmm(queries, keys.transpose(1, 2)) for keys, _ in runs]
+    joined = scores[0] if len(scores) == 1 else torch.cat(scores, -1)
+    if part.mask is not None:
+        joined = joined + part.mask
+    weights = torch.split(joined.softmax(-1), [count for _, count in part.runs], -1)
+    seen = torch.bmm(weights[0], runs[0][1])
+    for weight, (_, values) in zip(weights[1:], runs[1:], strict=True):
+        seen = torch.baddbmm(seen, weight, values)
+    return seen
+
+
+def _joined(kv: PagedKv, layer: int, part: RaggedPart) -> tuple[Tensor, Tensor]:
+    runs = [kv.read(layer, first, count) for first, count in part.runs]
+    if len(runs) == 1:
+        return runs[0]
+    return torch.cat([keys for keys, _ in runs], 1), torch.cat([values for _, values in runs], 1)
