@@ -148,8 +148,9 @@ class ModelsSection(BaseModel):
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto",
-        description="Arithmetic of the weights. auto is float32; bfloat16 is up to twice as fast "
-        "where the processor has it (AMX, AVX-512 BF16), and rounds.",
+        description="Arithmetic of the weights. auto computes in float32 and holds the language "
+        "model's weights in the quickest layout that loses nothing; bfloat16 is up to twice as "
+        "fast where the processor has it (AMX, AVX-512 BF16), and rounds.",
     )
     hub: bool = Field(
         default=True,

@@ -160,9 +160,14 @@ def _stats_of(client: HostClient, role: Role) -> Callable[[], EngineStats]:
 
 
 def load_options(config: Config) -> LoadOptions:
-    """Returns how weights are held; `auto` is float32 until a quality gate says otherwise."""
+    """Returns how weights are held.
+
+    `auto` computes in float32 until a quality gate says otherwise, on weights in whichever
+    layout holds the same values and is quickest here.
+    """
     dtypes = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
-    return LoadOptions(dtype=dtypes[config.models.dtype])
+    dtype = config.models.dtype
+    return LoadOptions(dtype=dtypes[dtype], calibrate=dtype == "auto")
 
 
 def engine_factories(

@@ -1,5 +1,6 @@
 """Reads a `LlamaForCausalLM` directory."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,14 @@ import torch
 from torch import Tensor
 
 from engines.errors import Unsupported
+from engines.torch.calibration import calibrate
 from engines.torch.layers.rope import Llama3Scaling
+from engines.torch.layers.weight_formats import Packing, is_lossless
 from engines.torch.loader import LoadOptions, assign_weights
 from engines.torch.models.llama import Llama, LlamaConfig
 from engines.torch.safetensors_dir import SafetensorsDir
+
+logger = logging.getLogger(__name__)
 
 
 def read_config(config: dict[str, Any]) -> LlamaConfig:
@@ -60,8 +65,30 @@ def load(directory: Path, config: dict[str, Any], options: LoadOptions) -> Llama
         model = Llama(sizes)
     weights = _read_weights(SafetensorsDir(directory), sizes, options.dtype)
     assign_weights(model, weights, directory)
-    model.freeze()
+    model.freeze(_packing(weights) if options.calibrate else None)
     return model
+
+
+def _packing(weights: dict[str, Tensor]) -> Packing | None:
+    """Returns the layout that suits the widest product of a layer, which stands for all."""
+    weight = weights["layers.0.mlp.gate_up.weight"]
+    # The head is as wide as the vocabulary and may come from elsewhere: both must be exact.
+    calibration = calibrate(weight) if weight.dtype is torch.float32 else None
+    if calibration is None:
+        return None
+    if not all(
+        is_lossless(value, calibration.packing.decode)
+        for name, value in weights.items()
+        if value.dim() == 2 and name != "tokens"
+    ):
+        return None
+    logger.info(
+        "linear weights are held as %s: %.2f times float32 in decode steps, %.2f in prefill",
+        calibration.packing.decode,
+        calibration.decode_gain,
+        calibration.prefill_gain,
+    )
+    return calibration.packing
 
 
 def _read_weights(

@@ -25,10 +25,13 @@ class LoadOptions:
     Attributes:
         dtype: of weights, activations and caches; float32 or bfloat16.
         encoder_dtype: of an encoder half, where it differs; None takes `dtype`.
+        calibrate: measure which lossless layout of the linear weights is quickest here and
+            take it; language models only.
     """
 
     dtype: torch.dtype = torch.float32
     encoder_dtype: torch.dtype | None = None
+    calibrate: bool = False
 
 
 Model = Whisper | Llama

@@ -3,8 +3,9 @@ import torch
 
 from engines.torch.layers.attention import attend, causal_mask
 from engines.torch.layers.kv_cache import KvCache, KvShape
-from engines.torch.layers.linear import Linear, can_pack
+from engines.torch.layers.linear import Linear
 from engines.torch.layers.rope import Rope, inverse_frequencies, rotate
+from engines.torch.layers.weight_formats import WeightFormat, can_pack
 
 SHAPE = KvShape(layers=2, heads=1, head_dim=4, dtype=torch.float32)
 
@@ -39,7 +40,7 @@ def test_packed_linear_equals_the_exact_product(inputs: int, dtype: torch.dtype,
 def test_packed_linear_gives_up_its_plain_weight() -> None:
     layer, _ = _linear(8, 8, torch.float32)
     layer.pack()
-    assert (layer.weight is None) == can_pack(torch.float32)
+    assert (layer.weight is None) == can_pack(WeightFormat.FLOAT32)
 
 
 def test_dtype_without_packed_kernels_keeps_the_plain_product() -> None:

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from engines.base import GenerateRequest, Ticket
 from engines.torch.layers.kv_cache import KvCache
 from engines.torch.llama_engine import LlamaRunner
-from engines.torch.loader import load_llama
+from engines.torch.loader import LoadOptions, load_llama
 from engines.torch.models.llama import Llama
 from tests.support.checkpoints import tiny_llama
 from tests.support.models import model_path
@@ -73,6 +73,18 @@ def test_greedy_ids_equal_those_of_transformers(
     # If every id is their likeliest after those before it, their greedy search gives the same.
     expected = theirs(torch.tensor([[*prompt, *tokens[:-1]]])).logits
     assert expected[0, len(prompt) - 1 :].argmax(-1).tolist() == tokens
+
+
+@torch.inference_mode()
+def test_calibrated_layout_of_the_weights_keeps_the_logits(
+    theirs: Any, prompt: tuple[int, ...]
+) -> None:
+    ours = load_llama(model_path("smollm2-135m-instruct"), LoadOptions(calibrate=True))
+    ids = torch.tensor([prompt])
+    expected = theirs(ids).logits
+    for chunk in (len(prompt), 1):
+        logits = _run(ours, ids, ours.new_cache(4), chunk)
+        assert (logits - expected).abs().max() < 1e-4
 
 
 @torch.inference_mode()

@@ -14,6 +14,7 @@ from engines.torch.layers.attention import attend, causal_mask
 from engines.torch.layers.kv_cache import KvCache, KvShape
 from engines.torch.layers.linear import Linear, pack_linears
 from engines.torch.layers.rope import Llama3Scaling, Rope, inverse_frequencies, rotate
+from engines.torch.layers.weight_formats import Packing
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +161,14 @@ class Llama(nn.Module):
         self.head = Linear(config.width, config.vocab, bias=False)
         self._rope: Rope | None = None
 
-    def freeze(self) -> None:
-        """Makes the weights ready for inference; they cannot be changed afterwards."""
+    def freeze(self, packing: Packing | None = None) -> None:
+        """Makes the weights ready for inference; they cannot be changed afterwards.
+
+        Args:
+            packing: layout of the linear layers; None keeps their values as they are.
+        """
         self.eval().requires_grad_(False)
-        pack_linears(self)
+        pack_linears(self, packing)
         config = self.config
         frequencies = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
         self._rope = Rope(frequencies, self.tokens.dtype)
