@@ -88,7 +88,9 @@ async def test_last_word_comes_without_an_end_marker(
             final = await client.wait_for(kind, turn)
             assert word_error_rate("who built the white tower", final["transcript"]) == 0
             decided_s = client.at("input_audio_buffer.committed", turn - 1)
-            assert client.at(kind, turn - 1) - decided_s < 0.5
+            # Far below the time that a recogniser takes which waits for more audio; how
+            # fast it is on a quiet machine is for the benchmarks to say.
+            assert client.at(kind, turn - 1) - decided_s < 2.0
 
 
 async def test_partials_show_all_but_the_last_word_when_nothing_more_is_sent(
