@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from asr.config import LongAudioConfig, TranscriberConfig
 from engines.base import Tier
+from engines.torch.kv_dtype import KvDtype
+from engines.torch.scheduler import SchedulerConfig
 from streams.admission import AdmissionConfig
 from streams.config import SessionLimits, TurnDetection
 from vlm.config import ResponderConfig
@@ -200,21 +202,44 @@ class EngineSection(BaseModel):
     max_running: int = Field(
         default=64,
         ge=1,
-        description="Requests that one engine holds at once; more are refused with a "
-        "retry-after. A speaking session holds up to three (partials, finals): keep this "
-        "above three times sessions.admission.max_sessions.",
+        description="Requests that each engine but the language model (engine.scheduler) "
+        "holds at once; more are refused with a retry-after. A speaking session holds up to "
+        "three (partials, finals): keep this above three times "
+        "sessions.admission.max_sessions.",
     )
     step_gflop: float = Field(
         default=10.0,
         gt=0,
-        description="Arithmetic in one step of a prompt or of Whisper's encoder; 10 is about "
+        description="Arithmetic in one step of Whisper's encoder; 10 is about "
         "100 ms on one core. More finishes them sooner and holds up everybody else for longer.",
     )
-    session_cache_bytes: int = Field(
-        default=256 * 2**20,
-        ge=0,
-        description="KV caches kept between the turns of conversations. Less computes prompts "
-        "anew; about 50 kB a token for the embedded model.",
+    kv_cache_bytes: int = Field(
+        default=2**30,
+        ge=1,
+        description="Keys and values of the language model, for running requests and for "
+        "prefixes that later ones may share. Less queues requests sooner and computes more "
+        "prompts anew; about 46 kB a token for the embedded model in float32. It is taken "
+        "from the system as it fills.",
+    )
+    kv_dtype: KvDtype = Field(
+        default=KvDtype.MODEL,
+        description="How keys and values are held: model, bfloat16, int8 or fp8. Narrower "
+        "ones fit two to four times the requests and change the text a little; try "
+        "'antiphon eval' first.",
+    )
+    prefix_reuse: bool = Field(
+        default=True,
+        description="Whether prompts that begin alike share what was computed. Off costs "
+        "each turn its whole history.",
+    )
+    speculate: bool = Field(
+        default=True,
+        description="Whether repeated phrases are guessed ahead and verified in one pass. It "
+        "changes no greedy reply, and fades out where it does not pay.",
+    )
+    scheduler: SchedulerConfig = Field(
+        default=SchedulerConfig(chunk_tokens=64),
+        description="Who runs in a step of the language model, and who is let in.",
     )
 
 

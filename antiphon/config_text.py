@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import yaml
@@ -64,6 +65,8 @@ def plain(value: Any) -> Any:
             return {str(name): plain(item) for name, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
+        case StrEnum():
+            return str(value)
         case None | bool() | int() | float() | str():
             return value
     if _is_section(value):

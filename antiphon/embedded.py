@@ -208,18 +208,19 @@ def _load_asr(config: Config, path: Path) -> StepEngine:
 
 
 def _load_lm(config: Config, path: Path) -> StepEngine:
-    from engines.torch.llama_engine import LlamaRunner, LlamaRunnerConfig
     from engines.torch.loader import load_llama
-    from engines.torch.one_by_one import OneByOneEngine
+    from engines.torch.token_engine import TokenEngineConfig, TokenStepEngine
 
-    model = load_llama(path, load_options(config))
-    knobs = LlamaRunnerConfig(
+    engine = config.engine
+    knobs = TokenEngineConfig(
         name=config.models.lm,
-        step_gflop=config.engine.step_gflop,
-        session_cache_bytes=config.engine.session_cache_bytes,
+        scheduler=engine.scheduler,
+        cache_bytes=engine.kv_cache_bytes,
+        kv_dtype=engine.kv_dtype,
+        reuse=engine.prefix_reuse,
+        speculate=engine.speculate,
     )
-    runner = LlamaRunner(model, knobs)
-    return OneByOneEngine(runner, config.engine.max_running)
+    return TokenStepEngine(load_llama(path, load_options(config)), knobs)
 
 
 def _load_voice(config: Config, path: Path) -> StepEngine:

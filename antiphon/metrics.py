@@ -24,7 +24,10 @@ _STAGE_BUCKETS_S = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2
 
 _ENGINE_GAUGES = {
     "running": "Requests admitted and not finished.",
+    "waiting": "Requests queued for admission.",
     "cache_bytes": "Bytes of KV and other per-request state.",
+    "cache_limit_bytes": "The budget for that; 0 where there is none.",
+    "mismatch_position": "Index into the prompt where a cached prefix last stopped matching.",
 }
 _ENGINE_COUNTERS = {
     "steps": "Steps run.",
@@ -32,9 +35,20 @@ _ENGINE_COUNTERS = {
     "finished": "Requests that came to their end.",
     "aborted": "Requests ended early: barge-in, cancel, disconnect.",
     "failed": "Requests that ended in an error.",
+    "refused": "Requests turned away because the engine was full.",
+    "preempted": "Times that batch work gave its place back.",
+    "restarts": "Times that the engine, or the process it lives in, was started anew.",
     "busy_s": "Seconds spent in steps.",
+    "wait_s": "Seconds in which a step was ready and another engine had the device.",
+    "batch_rows": "Sequences in all steps together; by steps, the mean batch.",
+    "prompt_tokens": "Prompt positions of admitted requests.",
+    "cached_tokens": "How many of them came from the prefix cache.",
+    "mismatched": "Prompts that departed from a cached prefix before its end.",
+    "drafted_tokens": "Token ids proposed by speculation.",
+    "accepted_tokens": "How many of them the model agreed with.",
+    "underruns": "Times that a paced stream ran dry.",
 }
-_NAMES_WITH_UNITS = {"busy_s": "busy_seconds"}
+_NAMES_WITH_UNITS = {"busy_s": "busy_seconds", "wait_s": "wait_seconds"}
 
 
 class _EngineCollector(Collector):

@@ -42,6 +42,9 @@ class Ticket:
             executor runs the work with the least slack first.
         timeout_s: seconds from submission after which the result is useless; the request
             then ends with `Timeout`.
+        admit_within_s: seconds that it may wait to be admitted before it is refused with
+            `Overloaded`; None waits for as long as `timeout_s`, except a paced request,
+            which waits for `due_in_s`.
     """
 
     request_id: str
@@ -49,6 +52,7 @@ class Ticket:
     tier: Tier = Tier.FREE
     due_in_s: float = 1.0
     timeout_s: float = 30.0
+    admit_within_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,22 @@ class Sampling:
         temperature: 0 is greedy; above, logits are divided by it.
         top_k: keep the k most likely ids; 0 keeps all.
         top_p: keep the smallest set whose probability reaches this, in (0, 1].
+        min_p: drop ids less likely than this share of the likeliest one's probability, in
+            [0, 1]; 0 drops none.
         repetition_penalty: above 1 makes ids already present less likely (CTRL, Keskar 2019).
-        seed: makes a sampled request reproducible; None draws one.
+        logit_bias: (id, value) pairs added to the logits; -100 all but forbids an id.
+        suppress_ids: ids that are never chosen.
+        seed: makes a sampled request reproducible, whatever else is in its batch; None
+            draws one.
     """
 
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
     repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    suppress_ids: tuple[int, ...] = ()
     seed: int | None = None
 
 
@@ -123,6 +135,8 @@ class GenerateRequest:
         max_tokens: at most this many frames are generated.
         sampling: how ids are chosen.
         stop_ids: generation ends at any of these; the stop id itself is not delivered.
+        stop_sequences: generation ends when the ids generated so far end with any of these;
+            ids that begin one are held back until it is clear that they do not complete it.
         spans: embeddings that replace prompt positions.
         pace: playout contract of a stream that is listened to; None runs freely.
         expected_share: share of the device that this session is expected to need, 0..1.
@@ -134,6 +148,7 @@ class GenerateRequest:
     max_tokens: int
     sampling: Sampling = Sampling()
     stop_ids: tuple[int, ...] = ()
+    stop_sequences: tuple[tuple[int, ...], ...] = ()
     spans: tuple[EmbeddingSpan, ...] = ()
     pace: Pace | None = None
     expected_share: float = 0.0
@@ -268,22 +283,51 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
-    """Is a snapshot of an engine's work.
+    """Is a snapshot of an engine's work; counts run from the start of the server.
 
     Attributes:
         running: requests admitted and not finished.
-        steps: steps run since the start.
-        tokens: ids delivered since the start.
-        finished, aborted, failed: requests ended since the start.
-        busy_s: seconds spent in steps since the start.
+        waiting: requests queued for admission.
+        steps: steps run.
+        tokens: ids delivered.
+        finished, aborted, failed: requests ended.
+        refused: requests turned away because the engine was full.
+        preempted: times that batch work gave its place back.
+        restarts: times that the engine, or the process it lives in, was started anew.
+        busy_s: seconds spent in steps.
+        wait_s: seconds in which the engine had a step ready and another one had the device.
         cache_bytes: bytes of KV and other per-request state held now.
+        cache_limit_bytes: the budget for that; 0 where there is none.
+        batch_rows: sequences in all steps together; divided by `steps`, the mean batch.
+        prompt_tokens: prompt positions of all admitted requests.
+        cached_tokens: how many of them came from the prefix cache.
+        mismatched: prompts whose cached prefix ended at a differing position, not at the
+            end of what was cached: one token of difference lost the rest.
+        mismatch_position: where that last happened, as an index into the prompt.
+        drafted_tokens: ids proposed by speculation.
+        accepted_tokens: how many of them the model agreed with.
+        underruns: times that a paced stream's lead fell below zero.
     """
 
     running: int = 0
+    waiting: int = 0
     steps: int = 0
     tokens: int = 0
     finished: int = 0
     aborted: int = 0
     failed: int = 0
+    refused: int = 0
+    preempted: int = 0
+    restarts: int = 0
     busy_s: float = 0.0
+    wait_s: float = 0.0
     cache_bytes: int = 0
+    cache_limit_bytes: int = 0
+    batch_rows: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    mismatched: int = 0
+    mismatch_position: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    underruns: int = 0

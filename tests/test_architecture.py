@@ -21,6 +21,9 @@ WEB = {"starlette", "fastapi", "uvicorn", "websockets", "grpc", "httpx", "aiohtt
 PURE_FORBIDS = WEB | {"asyncio", "threading", "time", "socket", "torch"}
 PURE = """
     engines: base errors messages torch/executor torch/messages torch/step_engine
+        torch/admission torch/capacity torch/free_runs torch/kv_budget torch/kv_cache torch/pace
+        torch/prefix_index torch/prompt_lookup torch/scheduler torch/sequence
+        torch/session_shares torch/step_plan torch/step_rows torch/stop_rules
     asr: config endpointing evidence hypothesis guards formats segmenter transcript mp3_frames
         utterance wer whisper_tokens
     tts: abbreviations addresses boundaries checks chunker clean config english language markdown

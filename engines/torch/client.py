@@ -7,13 +7,13 @@ early, for whatever reason, an abort is on its way before anything else is await
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from engines.base import Capabilities, EngineStats
 from engines.errors import AntiphonError, BadRequest, EngineFailed, NotFound, Timeout
 from engines.torch.facades import TokenFacade, TranscribeFacade, VadFacade, WaveformFacade
 from engines.torch.host import EngineHost
-from engines.torch.messages import Abort, Delivery, FromHost, HostDown, Submit
+from engines.torch.messages import Abort, Delivery, FromHost, HostDown, Playout, Submit
 from engines.torch.step_engine import Output, Request
 
 logger = logging.getLogger(__name__)
@@ -114,6 +114,12 @@ class HostClient:
             async for payload in results:
                 return payload
         raise EngineFailed("The request was aborted before it had a result.")
+
+    def tell(self, message: Playout) -> None:
+        """Passes a message on that has no answer; a host that is down does not need it."""
+        if not self._closed:
+            with suppress(EngineFailed):
+                self._host.send(message)
 
     async def abort(self, engine: str, request_id: str) -> None:
         """Ends a request and returns once it is gone; does nothing if it is not running.

@@ -1,39 +1,51 @@
 """Turns chosen ids into deltas and ends a request at a stop id or at its length."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-from engines.base import FinishReason, TokenDelta
+from engines.base import TokenDelta
 from engines.torch.sampler import Choice
+from engines.torch.stop_rules import StopRules, Taken
 
 
-@dataclass(slots=True)
 class Delivery:
     """Follows one request from its first choice to its closing delta.
 
-    Attributes:
+    Args:
         request_id: whose deltas these are.
-        stop_ids: any of these ends the request and is not delivered.
-        max_tokens: ids delivered at most.
+        rules: where it ends.
         prompt_tokens: reported in the closing delta.
-        cached_tokens: likewise.
-        no_speech_prob: reported in the first delta, which may be the closing one.
     """
 
-    request_id: str
-    stop_ids: frozenset[int]
-    max_tokens: int
-    prompt_tokens: int
-    cached_tokens: int = 0
-    no_speech_prob: float | None = None
-    _count: int = field(default=0, init=False)
-    _finish: FinishReason | None = field(default=None, init=False)
-    _stop_logprob: float | None = field(default=None, init=False)
+    def __init__(self, request_id: str, rules: StopRules, prompt_tokens: int) -> None:
+        self.request_id = request_id
+        self.prompt_tokens = prompt_tokens
+        self.cached_tokens = 0
+        """Reported in the closing delta."""
+        self.no_speech_prob: float | None = None
+        """Reported in the first delta, which may be the closing one."""
+        self._rules = rules
+
+    def deltas(self, choices: Sequence[Choice]) -> list[TokenDelta]:
+        """Returns what a step's choices deliver: nothing, a delta, and the closing one."""
+        taken = self._rules.take(
+            [choice.token for choice in choices], [choice.logprob for choice in choices]
+        )
+        deltas: list[TokenDelta] = []
+        if taken.ids:
+            logprob = sum(taken.logprobs)
+            deltas.append(
+                TokenDelta(
+                    self.request_id, taken.ids, logprob, no_speech_prob=self._pop_no_speech()
+                )
+            )
+        if taken.finish is not None:
+            deltas.append(self._closing(taken))
+        return deltas
 
     def run(
         self, first: Sequence[Choice], advance: Callable[[int], Choice]
     ) -> Iterator[TokenDelta]:
-        """Yields one delta a step, and the closing one.
+        """Yields the deltas of one step after another.
 
         Args:
             first: what the first step chose, one id or a verified draft.
@@ -41,38 +53,17 @@ class Delivery:
         """
         choices = first
         while True:
-            delta = self._take(choices)
-            if delta is not None:
+            for delta in self.deltas(choices):
                 yield delta
-            if self._finish is not None:
-                break
+                if delta.finish is not None:
+                    return
             choices = [advance(choices[-1].token)]
-        yield self._closing()
 
-    def _take(self, choices: Sequence[Choice]) -> TokenDelta | None:
-        ids: list[int] = []
-        logprob = 0.0
-        for choice in choices[: self.max_tokens - self._count]:
-            if choice.token in self.stop_ids:
-                self._finish = FinishReason.STOP
-                self._stop_logprob = choice.logprob
-                break
-            ids.append(choice.token)
-            logprob += choice.logprob
-        self._count += len(ids)
-        if self._finish is None and self._count >= self.max_tokens:
-            self._finish = FinishReason.LENGTH
-        if not ids:
-            return None
-        return TokenDelta(
-            self.request_id, tuple(ids), logprob, no_speech_prob=self._pop_no_speech()
-        )
-
-    def _closing(self) -> TokenDelta:
+    def _closing(self, taken: Taken) -> TokenDelta:
         return TokenDelta(
             self.request_id,
-            logprob=self._stop_logprob,
-            finish=self._finish,
+            logprob=taken.stop_logprob,
+            finish=taken.finish,
             no_speech_prob=self._pop_no_speech(),
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,

@@ -22,7 +22,7 @@ from engines.base import (
     WaveformRequest,
 )
 from engines.errors import EngineFailed, Timeout
-from engines.torch.messages import VadClose, VadOpen, VadPush
+from engines.torch.messages import Playout, VadClose, VadOpen, VadPush
 from engines.torch.step_engine import Request
 
 logger = logging.getLogger(__name__)
@@ -41,6 +41,8 @@ class Link(Protocol):
     def stream(self, engine: str, request: Request) -> AsyncGenerator[object, None]: ...
 
     async def call(self, engine: str, request: Request) -> object: ...
+
+    def tell(self, message: Playout) -> None: ...
 
     async def abort(self, engine: str, request_id: str) -> None: ...
 
@@ -104,7 +106,8 @@ class TokenFacade(_DeltaFacade):
         await self._link.call(self._name, request)
 
     async def playout(self, request_id: str, routed_s: float, paused_s: float) -> None:
-        """Does nothing: without a pacer in the engine, every request runs freely."""
+        """Tells how far a paced request's audio has got; ignored once it has ended."""
+        self._link.tell(Playout(self._name, request_id, routed_s, paused_s))
 
 
 class TranscribeFacade(_DeltaFacade):

@@ -5,6 +5,7 @@ are plain data, so that the same loop can serve a socket.
 """
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -18,14 +19,24 @@ from engines.base import Capabilities, EngineStats
 from engines.errors import AntiphonError, EngineFailed, NotFound, Timeout
 from engines.torch.executor import most_urgent
 from engines.torch.hosted import Hosted
-from engines.torch.messages import Abort, Delivery, FromHost, HostDown, Stop, Submit, ToHost
-from engines.torch.step_engine import Output, StepEngine
+from engines.torch.messages import (
+    Abort,
+    Delivery,
+    FromHost,
+    HostDown,
+    Playout,
+    Stop,
+    Submit,
+    ToHost,
+)
+from engines.torch.step_engine import Output, StepEngine, Urgency
 
 logger = logging.getLogger(__name__)
 
 Sink = Callable[[FromHost], None]
 """Takes messages out of the host; called on the host's thread, must not wait."""
 
+_LEAST_IDLE_S = 0.001  # no spinning while a stream's time comes
 _IDLE_S = 0.5  # an idle host wakes this often, so that leases end without traffic
 
 
@@ -160,24 +171,38 @@ class EngineHost:
             now_s = time.monotonic()
             for hosted in self._hosted.values():
                 hosted.expire(now_s)
-            chosen = most_urgent((name, hosted.urgency()) for name, hosted in self._hosted.items())
+            ready = {name: hosted.urgency(now_s) for name, hosted in self._hosted.items()}
+            chosen = most_urgent(ready.items())
             if chosen is not None:
-                self._hosted[chosen].step(now_s)
+                self._step(chosen, ready, now_s)
             self._publish_stats()
             for hosted in self._hosted.values():
                 self._deliver(hosted.collect())
+
+    def _step(self, chosen: str, ready: Mapping[str, Urgency | None], now_s: float) -> None:
+        elapsed_s = self._hosted[chosen].step(now_s)
+        for name, urgency in ready.items():
+            if name != chosen and urgency is not None:
+                self._hosted[name].waited(elapsed_s)
+
+    def _idle_s(self) -> float:
+        """Returns how long an idle host may wait for a message."""
+        now_s = time.monotonic()
+        times = (hosted.wakes_s(now_s) for hosted in self._hosted.values())
+        next_s = min((wakes_s for wakes_s in times if wakes_s is not None), default=math.inf)
+        return min(max(next_s - now_s, _LEAST_IDLE_S), _IDLE_S)
 
     def _drain(self, wait: bool) -> Iterator[ToHost]:
         """Yields what lies in the inbox; an idle host first waits for something."""
         try:
             if wait:
-                yield self._inbox.get(timeout=_IDLE_S)
+                yield self._inbox.get(timeout=self._idle_s())
             while True:
                 yield self._inbox.get_nowait()
         except queue.Empty:
             return
 
-    def _take(self, message: Submit | Abort) -> None:
+    def _take(self, message: Submit | Abort | Playout) -> None:
         hosted = self._hosted.get(message.engine)
         match message:
             case Submit(engine, request):
@@ -192,6 +217,9 @@ class EngineHost:
                     hosted.abort(request_id)
                     return
                 self._deliver(Delivery(engine, aborted=(request_id,)))
+            case Playout(engine):
+                if hosted is not None:
+                    hosted.playout(message, time.monotonic())
             case _:
                 assert_never(message)
 

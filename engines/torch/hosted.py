@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from engines.base import EngineStats
 from engines.errors import AntiphonError, EngineFailed
-from engines.torch.messages import Delivery
+from engines.torch.messages import Delivery, Playout
 from engines.torch.step_engine import Output, Request, StepEngine, Urgency
 
 logger = logging.getLogger(__name__)
+
+_STEP_WEIGHT = 0.1  # of the newest step in the mean
 
 
 class Hosted:
@@ -31,6 +33,9 @@ class Hosted:
         self._aborted: list[str] = []
         self._steps = 0
         self._busy_s = 0.0
+        self._wait_s = 0.0
+        self._restarts = 0
+        self._step_s = 0.0  # what a step takes of late
 
     def submit(self, request: Request, now_s: float) -> None:
         """Hands a request in; a refusal becomes its output."""
@@ -59,8 +64,35 @@ class Hosted:
         for request_id in tuple(self._running):
             self.abort(request_id)
 
-    def urgency(self) -> Urgency | None:
-        return self.engine.urgency()
+    def playout(self, message: Playout, now_s: float) -> None:
+        """Passes on what a listener has got."""
+        try:
+            self.engine.playout(message.request_id, message.routed_s, message.paused_s, now_s)
+        except Exception:
+            self._fail_all()
+
+    def urgency(self, now_s: float) -> Urgency | None:
+        """Says by when the next step must start; None if there is none."""
+        try:
+            urgency = self.engine.urgency(now_s)
+        except Exception:
+            self._fail_all()
+            return None
+        if urgency is None:
+            return None
+        return replace(urgency, due_s=urgency.due_s - self._step_s)
+
+    def wakes_s(self, now_s: float) -> float | None:
+        """Says when to look again though no message comes; None if there is no need."""
+        try:
+            return self.engine.wakes_s(now_s)
+        except Exception:
+            self._fail_all()
+            return None
+
+    def waited(self, seconds: float) -> None:
+        """Notes that a step of this engine was ready while another engine had the device."""
+        self._wait_s += seconds
 
     def expire(self, now_s: float) -> None:
         """Lets the engine end what has run out of time."""
@@ -69,15 +101,21 @@ class Hosted:
         except Exception:
             self._fail_all()
 
-    def step(self, now_s: float) -> None:
-        """Runs one step; if it raises, all requests of this engine fail and it lives on."""
+    def step(self, now_s: float) -> float:
+        """Runs one step and returns its seconds.
+
+        If it raises, all requests of this engine fail, and it starts again without them.
+        """
         started_s = time.perf_counter()
         try:
             self._keep(self.engine.step(now_s))
         except Exception:
             self._fail_all()
-        self._busy_s += time.perf_counter() - started_s
+        elapsed_s = time.perf_counter() - started_s
+        self._busy_s += elapsed_s
+        self._step_s += _STEP_WEIGHT * (elapsed_s - self._step_s)
         self._steps += 1
+        return elapsed_s
 
     def collect(self) -> Delivery | None:
         """Takes out what has come together since the last call; None if that is nothing."""
@@ -89,7 +127,14 @@ class Hosted:
         return delivery
 
     def stats(self) -> EngineStats:
-        return replace(self.engine.stats(), steps=self._steps, busy_s=self._busy_s)
+        stats = self.engine.stats()
+        return replace(
+            stats,
+            steps=self._steps,
+            busy_s=self._busy_s,
+            wait_s=self._wait_s,
+            restarts=stats.restarts + self._restarts,
+        )
 
     def _keep(self, outputs: list[Output]) -> None:
         self._running.difference_update(out.request_id for out in outputs if out.last)
@@ -105,3 +150,8 @@ class Hosted:
         self.abort_all()
         self._aborted = [name for name in self._aborted if name not in failed]
         self._outputs.extend(Output(name, last=True, error=self._failure()) for name in failed)
+        self._restarts += 1
+        try:
+            self.engine.restart()
+        except Exception:
+            logger.exception("engine %s could not be started again", self.name)

@@ -26,11 +26,28 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
+class Playout:
+    """Tells a paced stream what its listener has got; not answered.
+
+    Attributes:
+        engine: where the stream runs.
+        request_id: which stream; one that is gone is no error.
+        routed_s: seconds of audio that reached the client's transport since the start.
+        paused_s: seconds for which playout stood still since the start.
+    """
+
+    engine: str
+    request_id: str
+    routed_s: float
+    paused_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Ends the host; what still runs fails."""
 
 
-ToHost = Submit | Abort | Stop
+ToHost = Submit | Abort | Playout | Stop
 
 # ---------------------------------------------------------------- out of the host
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engines.base import Capabilities, EngineStats, Ticket, Tier, TokenDelta
 from engines.errors import AntiphonError, BadRequest, EngineFailed, Overloaded, Timeout
-from engines.torch.step_engine import Output, Request, RequestRunner, Urgency
+from engines.torch.step_engine import Output, Request, RequestRunner, StepEngine, Urgency
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class _Work:
         return self.urgency(), self.ticket.tier
 
 
-class OneByOneEngine:
+class OneByOneEngine(StepEngine):
     """Holds one generator per request.
 
     Args:
@@ -73,7 +73,7 @@ class OneByOneEngine:
         self._drop(request_id)
         return True
 
-    def urgency(self) -> Urgency | None:
+    def urgency(self, now_s: float) -> Urgency | None:
         """Says when the most urgent request is due; None if there is none."""
         return min((work.urgency() for work in self._works.values()), default=None)
 

@@ -1,13 +1,14 @@
-"""Chooses the next id of one request from its logits."""
+"""Chooses the next id of each request in a batch from its logits."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from engines.base import Sampling
-from engines.errors import BadRequest, EngineFailed
+from engines.errors import AntiphonError, BadRequest, EngineFailed
 
 # Sorting a whole vocabulary for top-p costs milliseconds; the likeliest ids nearly always
 # hold the wanted probability already.
@@ -41,14 +42,21 @@ class Choice:
     logprob: float
 
 
-def check_sampling(sampling: Sampling) -> None:
-    """Raises `BadRequest` for values that mean nothing."""
+def check_sampling(sampling: Sampling, vocab: int) -> None:
+    """Raises `BadRequest` for values that mean nothing, and ids that do not exist."""
     if not (math.isfinite(sampling.temperature) and sampling.temperature >= 0):
         raise BadRequest("The temperature must be 0 or more.", param="sampling.temperature")
     if sampling.top_k < 0:
         raise BadRequest("top_k must be 0 or more.", param="sampling.top_k")
     if not 0 < sampling.top_p <= 1:
         raise BadRequest("top_p must be above 0 and at most 1.", param="sampling.top_p")
+    if not 0 <= sampling.min_p <= 1:
+        raise BadRequest("min_p must be from 0 to 1.", param="sampling.min_p")
+    if not all(0 <= token < vocab for token in sampling.suppress_ids):
+        raise BadRequest("An id is outside of the vocabulary.", param="sampling.suppress_ids")
+    for token, bias in sampling.logit_bias:
+        if not (0 <= token < vocab and math.isfinite(bias)):
+            raise BadRequest("A bias is no number, or of no id.", param="sampling.logit_bias")
     if not (math.isfinite(sampling.repetition_penalty) and sampling.repetition_penalty > 0):
         raise BadRequest(
             "The repetition penalty must be above 0.", param="sampling.repetition_penalty"
@@ -68,7 +76,10 @@ class Sampler:
         self, sampling: Sampling, rules: IdRules = IdRules(), prompt_ids: tuple[int, ...] = ()
     ) -> None:
         self._sampling = sampling
-        self._suppress = _index(rules.suppress)
+        self._suppress = _index(rules.suppress + sampling.suppress_ids)
+        biases = dict(sampling.logit_bias)
+        self._biased = _index(tuple(biases))
+        self._bias = torch.tensor(list(biases.values()), dtype=torch.float32)
         self._begin_suppress = _index(rules.begin_suppress)
         self._allowed_first = _index(rules.allowed_first)
         self._is_first = True
@@ -83,6 +94,20 @@ class Sampler:
     def is_greedy(self) -> bool:
         """Whether the same logits always give the same id."""
         return self._sampling.temperature == 0.0
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the next id is just the likeliest one."""
+        if not self.is_greedy or self._seen is not None:
+            return False
+        if self._suppress is not None or self._biased is not None:
+            return False
+        has_first_rules = self._begin_suppress is not None or self._allowed_first is not None
+        return not (self._is_first and has_first_rules)
+
+    def took(self, token: int) -> None:
+        """Takes note of an id that was chosen elsewhere, for a plain sampler."""
+        self._is_first = False
 
     def choose(self, logits: Tensor) -> Choice:
         """Chooses one id.
@@ -109,6 +134,8 @@ class Sampler:
             penalty = self._sampling.repetition_penalty
             values = logits[ids]
             logits[ids] = torch.where(values > 0, values / penalty, values * penalty)
+        if self._biased is not None:
+            logits.index_add_(0, self._biased, self._bias)
         if self._suppress is not None:
             logits.index_fill_(0, self._suppress, -math.inf)
         if not self._is_first:
@@ -124,6 +151,10 @@ class Sampler:
         probabilities = (logits / sampling.temperature).softmax(-1)
         if not bool(probabilities.isfinite().all()):
             raise EngineFailed("The model's output leaves no id to choose.")
+        if sampling.min_p > 0.0:
+            floor = sampling.min_p * probabilities.max()
+            probabilities = probabilities.masked_fill(probabilities < floor, 0.0)
+            probabilities /= probabilities.sum()
         if sampling.top_k == 0 and sampling.top_p == 1.0:
             return int(probabilities.multinomial(1, generator=self._generator))
         likely, ids = self._likeliest(probabilities)
@@ -147,6 +178,66 @@ class Sampler:
     def _mass(self, likely: Tensor) -> float:
         # After top-k the rest is renormalised; without it the candidates are a part of all.
         return float(likely.sum()) if self._sampling.top_k else 1.0
+
+
+def choose(logits: Tensor, samplers: Sequence[Sampler]) -> list[Choice | AntiphonError]:
+    """Chooses one id a row; a row that leaves none to choose fails by itself.
+
+    Rows are independent: a request's seed gives the same ids whatever else is in the batch,
+    as long as its logits are the same.
+
+    Args:
+        logits: (rows, vocab), float32; overwritten.
+        samplers: one a row.
+    """
+    chosen: dict[int, Choice | AntiphonError] = {}
+    plain = [row for row, sampler in enumerate(samplers) if sampler.is_plain]
+    if plain:
+        rows = logits if len(plain) == len(samplers) else logits[torch.tensor(plain)]
+        best, tokens = rows.max(-1)
+        logprobs = (best - rows.logsumexp(-1)).tolist()
+        for row, token, logprob in zip(plain, tokens.tolist(), logprobs, strict=True):
+            if math.isfinite(logprob):
+                samplers[row].took(token)
+                chosen[row] = Choice(token, logprob)
+            else:
+                chosen[row] = EngineFailed("The model's output leaves no id to choose.")
+    for row, sampler in enumerate(samplers):
+        if row not in chosen:
+            chosen[row] = _choose_alone(logits[row], sampler)
+    return [chosen[row] for row in range(len(samplers))]
+
+
+def _choose_alone(logits: Tensor, sampler: Sampler) -> Choice | AntiphonError:
+    try:
+        return sampler.choose(logits)
+    except AntiphonError as error:
+        return error
+
+
+def choose_in_order(logits: Tensor, sampler: Sampler, drafts: Sequence[int]) -> list[Choice]:
+    """Chooses ids from row to row for as long as they are those that were guessed.
+
+    This is exact for sampled ids, too: each is drawn from the model's own distribution, and
+    the next row is valid if, and only if, the draw equals the guess.
+
+    Args:
+        logits: (1 + drafts, vocab), float32, each row after the guesses before it.
+        sampler: of the request.
+        drafts: the guesses.
+
+    Returns:
+        The accepted guesses and one id more.
+
+    Raises:
+        EngineFailed: a row leaves no id to choose.
+    """
+    choices: list[Choice] = []
+    for row, drafted in enumerate((*drafts, None)):
+        choices.append(sampler.choose(logits[row]))
+        if choices[-1].token != drafted:
+            break
+    return choices
 
 
 def no_speech_probability(logits: Tensor, no_speech_id: int) -> float:

@@ -45,7 +45,11 @@ class Urgency:
 
 
 class StepEngine(Protocol):
-    """Owns its requests and advances them by bounded steps."""
+    """Owns its requests and advances them by bounded steps.
+
+    What has a body here suits an engine without paced streams and without a cache that
+    outlives its requests; such engines inherit it.
+    """
 
     @property
     def capabilities(self) -> Capabilities: ...
@@ -58,9 +62,17 @@ class StepEngine(Protocol):
         """Drops a request and frees what it held; False if it is not here."""
         ...
 
-    def urgency(self) -> Urgency | None:
+    def playout(self, request_id: str, routed_s: float, paused_s: float, now_s: float) -> None:
+        """Takes note of what the listener of a paced stream has got; ignores other ids."""
+        return
+
+    def urgency(self, now_s: float) -> Urgency | None:
         """Says how urgent the most urgent waiting step is; None if there is nothing to do."""
         ...
+
+    def wakes_s(self, now_s: float) -> float | None:
+        """Says when `urgency` will change though no message comes; None if it will not."""
+        return None
 
     def step(self, now_s: float) -> list[Output]:
         """Runs the most urgent step and returns what came out of it."""
@@ -69,6 +81,10 @@ class StepEngine(Protocol):
     def expire(self, now_s: float) -> list[Output]:
         """Ends what has run out of time: requests with `Timeout`, leases without a word."""
         ...
+
+    def restart(self) -> None:
+        """Drops all state but weights and figures; called after `step` or `expire` raised."""
+        return
 
     def stats(self) -> EngineStats:
         """Counts the work; `steps` and `busy_s` are the host's, which holds the clock."""

@@ -16,7 +16,7 @@ from engines.base import Capabilities, EngineStats, Ticket, Tier
 from engines.errors import AntiphonError, BadRequest, NotFound, Overloaded, Timeout
 from engines.torch.messages import VadClose, VadOpen, VadPush
 from engines.torch.models.silero_vad import CHUNK_SAMPLES, SileroVad, VadState
-from engines.torch.step_engine import Output, Request, Urgency
+from engines.torch.step_engine import Output, Request, StepEngine, Urgency
 
 # Rows times rounds of one step. 64 rows once, or one row 64 times: 1 to 8 ms on one core.
 _CHUNKS_PER_STEP = 64
@@ -51,7 +51,7 @@ class _Stream:
         return Urgency(self.ticket.tier is Tier.BATCH, self.pushes[0].due_s)
 
 
-class VadEngine:
+class VadEngine(StepEngine):
     """Batches the waiting pushes of different streams; those of one stream run in order.
 
     Args:
@@ -107,7 +107,7 @@ class VadEngine:
                     return True
         return False
 
-    def urgency(self) -> Urgency | None:
+    def urgency(self, now_s: float) -> Urgency | None:
         if self._answers:
             return Urgency(is_batch=False, due_s=0.0)  # they cost nothing
         return min((stream.urgency() for stream in self._ready()), default=None)

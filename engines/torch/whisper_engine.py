@@ -22,6 +22,7 @@ from engines.torch.sampler import (
     no_speech_probability,
 )
 from engines.torch.step_engine import Request
+from engines.torch.stop_rules import StopRules
 
 FRAME_SAMPLES = 2 * HOP_SAMPLES  # the encoder halves the mel rate: 20 ms
 MIN_FRAMES = SAMPLE_RATE_HZ // FRAME_SAMPLES  # 1 s; shorter windows are out of training
@@ -99,7 +100,7 @@ class WhisperRunner:
             raise BadRequest("A speech engine takes speech requests only.")
         if request.want_alignment:
             raise Unsupported("This engine does not report alignment weights.")
-        check_sampling(request.sampling)
+        check_sampling(request.sampling, self._model.config.vocab)
         self._check_audio(request)
         self._check_ids(request)
 
@@ -169,8 +170,7 @@ class WhisperRunner:
         rules = IdRules(request.suppress_ids, request.begin_suppress_ids, request.allowed_first_ids)
         delivery = Delivery(
             request.ticket.request_id,
-            frozenset(request.stop_ids),
-            request.max_tokens,
+            StopRules(frozenset(request.stop_ids), request.max_tokens),
             prompt_tokens=len(request.prefix_ids),
         )
         sampler = Sampler(request.sampling, rules, request.prefix_ids)

@@ -81,4 +81,5 @@ async def test_five_hundred_connections_leave_memory_flat(server: ServerProcess)
     assert metrics['antiphon_sessions{protocol="realtime"}'] == 0
     for engine in ("asr", "lm", "vad", "voice"):
         assert metrics[f'antiphon_engine_running{{engine="{engine}"}}'] == 0
-    assert metrics['antiphon_engine_cache_bytes{engine="lm"}'] == 0
+    held = metrics['antiphon_engine_cache_bytes{engine="lm"}']
+    assert held <= metrics['antiphon_engine_cache_limit_bytes{engine="lm"}']

@@ -232,6 +232,7 @@ async def test_session_too_many_is_refused_with_a_hint_and_closed_1013(
     deadline_s = time.monotonic() + 2.0
     while impatient_server.metrics().get('antiphon_sessions{protocol="realtime"}'):
         assert time.monotonic() < deadline_s, "sessions of clients that have left"
+        await asyncio.sleep(0.05)
     async with wire(url), wire(url), wire(url), wire(url):
         import websockets.asyncio.client as ws
 

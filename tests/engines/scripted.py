@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from engines.base import Capabilities, EngineStats, FinishReason, Ticket, TokenDelta
 from engines.errors import BadRequest
-from engines.torch.step_engine import Output, Request, Urgency
+from engines.torch.step_engine import Output, Request, StepEngine, Urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def gated(gate: threading.Event) -> Script:
     return script
 
 
-class BrokenEngine:
+class BrokenEngine(StepEngine):
     """Takes requests and raises in every step."""
 
     capabilities = Capabilities(name="broken")
@@ -120,7 +120,7 @@ class BrokenEngine:
         self.held.discard(request_id)
         return known
 
-    def urgency(self) -> Urgency | None:
+    def urgency(self, now_s: float) -> Urgency | None:
         return Urgency(False, 0.0) if self.held else None
 
     def step(self, now_s: float) -> list[Output]:

@@ -106,10 +106,13 @@ def test_truncated_cache_is_written_over_from_there() -> None:
 def test_rotation_depends_on_the_distance_of_positions_only() -> None:
     torch.manual_seed(2)
     rope = Rope(inverse_frequencies(8, 10_000.0, None), torch.float32)
-    query, key = torch.randn(2, 1, 1, 1, 8)
+    query, key = torch.randn(2, 1, 1, 8)
 
     def score(query_at: int, key_at: int) -> torch.Tensor:
-        turned = rotate(query, *rope.table(query_at, 1)), rotate(key, *rope.table(key_at, 1))
+        rope.reserve(1 + max(query_at, key_at), query.device)
+        turned = [
+            rotate(x, *rope.at(torch.tensor([at]))) for x, at in ((query, query_at), (key, key_at))
+        ]
         return (turned[0] * turned[1]).sum()
 
     torch.testing.assert_close(score(7, 3), score(1004, 1000), rtol=1e-4, atol=1e-4)

@@ -8,10 +8,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engines.base import GenerateRequest, Ticket
-from engines.torch.layers.kv_cache import KvCache
-from engines.torch.llama_engine import LlamaRunner
 from engines.torch.loader import LoadOptions, load_llama
 from engines.torch.models.llama import Llama
+from engines.torch.teacher_forcing import logits_of
+from engines.torch.token_engine import TokenStepEngine
+from tests.engines.token_runs import run_alone
 from tests.support.checkpoints import tiny_llama
 from tests.support.models import model_path
 
@@ -47,9 +48,9 @@ def prompt() -> tuple[int, ...]:
     return tuple(tokenizer(text).input_ids)
 
 
-def _run(model: Llama, ids: torch.Tensor, cache: KvCache, chunk: int) -> torch.Tensor:
-    parts = [model(model.embed(part), cache) for part in ids.split(chunk, 1)]
-    return torch.cat(parts, 1)
+def _run(model: Llama, ids: torch.Tensor, chunk: int) -> torch.Tensor:
+    rows = [torch.cat(list(logits_of(model, row.tolist(), chunk))) for row in ids]
+    return torch.stack(rows)
 
 
 @torch.inference_mode()
@@ -59,7 +60,7 @@ def test_logits_of_a_real_prompt_equal_those_of_transformers(
     ids = torch.tensor([prompt])
     expected = theirs(ids).logits
     for chunk in (len(prompt), 16, 1):
-        logits = _run(ours, ids, ours.new_cache(4), chunk)
+        logits = _run(ours, ids, chunk)
         assert (logits - expected).abs().max() < 1e-4
 
 
@@ -68,7 +69,7 @@ def test_greedy_ids_equal_those_of_transformers(
     ours: Llama, theirs: Any, prompt: tuple[int, ...]
 ) -> None:
     request = GenerateRequest(Ticket("a"), prompt, max_tokens=24)
-    tokens = [token for delta in LlamaRunner(ours).run(request) if delta for token in delta.ids]
+    tokens = run_alone(TokenStepEngine(ours), request)
     assert len(tokens) == 24
     # If every id is their likeliest after those before it, their greedy search gives the same.
     expected = theirs(torch.tensor([[*prompt, *tokens[:-1]]])).logits
@@ -83,7 +84,7 @@ def test_calibrated_layout_of_the_weights_keeps_the_logits(
     ids = torch.tensor([prompt])
     expected = theirs(ids).logits
     for chunk in (len(prompt), 1):
-        logits = _run(ours, ids, ours.new_cache(4), chunk)
+        logits = _run(ours, ids, chunk)
         assert (logits - expected).abs().max() < 1e-4
 
 
@@ -108,5 +109,5 @@ def test_random_checkpoint_equals_transformers(tmp_path: Path, changes: dict[str
     ids = torch.randint(0, 97, (2, 100))
     expected = theirs(ids).logits
     for chunk in (100, 7):
-        logits = _run(ours, ids, ours.new_cache(1, batch=2), chunk)
+        logits = _run(ours, ids, chunk)
         assert (logits - expected).abs().max() < 1e-4

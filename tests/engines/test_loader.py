@@ -6,6 +6,7 @@ import torch
 
 from engines.errors import EngineFailed, NotFound, Unsupported
 from engines.torch.loader import LoadOptions, load_llama, load_model, load_whisper
+from engines.torch.teacher_forcing import logits_of
 from tests.support.checkpoints import tiny_llama, tiny_whisper
 
 
@@ -19,20 +20,19 @@ def test_sharded_checkpoint_equals_the_single_file(tmp_path: Path) -> None:
     tiny_llama(tmp_path / "one")
     tiny_llama(tmp_path / "many", max_shard_size="10KB")
     assert len(list((tmp_path / "many").glob("*.safetensors"))) > 1
-    ids = torch.tensor([[1, 5, 9]])
     one, many = (load_llama(tmp_path / name) for name in ("one", "many"))
-    expected = one(one.embed(ids), one.new_cache(4))
-    torch.testing.assert_close(many(many.embed(ids), many.new_cache(4)), expected)
+    (expected,) = logits_of(one, (1, 5, 9))
+    (logits,) = logits_of(many, (1, 5, 9))
+    torch.testing.assert_close(logits, expected)
 
 
 @torch.inference_mode()
 def test_bfloat16_stays_near_float32(tmp_path: Path) -> None:
     tiny_llama(tmp_path, initializer_range=0.1)
-    ids = torch.tensor([[1, 5, 9, 3]])
     exact = load_llama(tmp_path)
     rough = load_llama(tmp_path, LoadOptions(torch.bfloat16))
-    expected = exact(exact.embed(ids), exact.new_cache(4))
-    logits = rough(rough.embed(ids), rough.new_cache(4))
+    (expected,) = logits_of(exact, (1, 5, 9, 3))
+    (logits,) = logits_of(rough, (1, 5, 9, 3))
     assert logits.dtype == torch.float32
     assert 0 < (logits - expected).abs().max() < 0.05 * expected.abs().max()
 

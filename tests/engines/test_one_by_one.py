@@ -20,7 +20,7 @@ def test_a_request_is_delivered_step_by_step_and_its_finish_is_last():
     assert engine.step(0.0) == [Output("a", TokenDelta("a", (0,)))]
     last = TokenDelta("a", (1,), finish=FinishReason.STOP)
     assert engine.step(0.0) == [Output("a", last, last=True)]
-    assert engine.urgency() is None
+    assert engine.urgency(0.0) is None
     assert not runner.alive
 
 
@@ -35,7 +35,7 @@ def test_a_step_without_result_delivers_nothing_and_goes_on():
     engine, _ = engine_of(silent)
     engine.add(ask("a"), 0.0)
     assert engine.step(0.0) == []
-    assert engine.urgency() == Urgency(False, 1.0)
+    assert engine.urgency(0.0) == Urgency(False, 1.0)
 
 
 def test_an_idle_engine_steps_to_nothing():

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from engines.torch.kv_dtype import KvDtype
 from engines.torch.layers.paged_attention import attend_ragged
-from engines.torch.layers.paged_kv import KvDtype, KvLayout, PagedKv
+from engines.torch.layers.paged_kv import KvLayout, PagedKv
 from engines.torch.layers.ragged_batch import RaggedBatch, RaggedPart, causal_rows, slot_runs
 
 BLOCK, BLOCKS = 4, 32

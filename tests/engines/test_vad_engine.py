@@ -58,7 +58,7 @@ def open_streams(engine, *names, tier=Tier.FREE, now_s=0.0):
 
 def run_dry(engine, now_s=0.0):
     outputs = []
-    while engine.urgency() is not None:
+    while engine.urgency(0.0) is not None:
         outputs += engine.step(now_s)
     return {output.request_id: output for output in outputs}
 
@@ -105,10 +105,10 @@ def test_a_step_is_bounded_and_urgent_streams_go_first(network):
     assert engine.step(0.0) == []
     assert sum(network.batches) == 64
     engine.add(push("call", 0, tone(1)), 0.0)
-    assert engine.urgency().is_batch is False
+    assert engine.urgency(0.0).is_batch is False
     assert [output.request_id for output in engine.step(0.0)] == ["call#0"]
     assert sum(network.batches) == 128
-    assert engine.urgency().is_batch is True
+    assert engine.urgency(0.0).is_batch is True
     assert run_dry(engine)["file#0"].payload.shape == (500,)
 
 
@@ -214,7 +214,7 @@ def test_abort_drops_a_waiting_push_and_abort_of_an_open_closes_the_stream(netwo
     engine.add(push("a", 0, tone(1)), 0.0)
     assert engine.abort("a#0")
     assert not engine.abort("a#0")
-    assert engine.urgency() is None
+    assert engine.urgency(0.0) is None
     assert engine.abort("a")
     stats = engine.stats()
     assert (stats.running, stats.aborted, stats.cache_bytes) == (0, 2, 0)

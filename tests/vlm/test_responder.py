@@ -9,9 +9,8 @@ from engines.base import FinishReason, GenerateRequest, Sampling, Ticket
 from engines.errors import BadRequest
 from engines.torch.client import HostClient
 from engines.torch.host import EngineHost
-from engines.torch.llama_engine import LlamaRunner
 from engines.torch.loader import load_llama
-from engines.torch.one_by_one import OneByOneEngine
+from engines.torch.token_engine import TokenStepEngine
 from tests.support.models import model_path
 from tests.support.scripted_engines import ScriptedTokenEngine
 from vlm.chat_template import ChatTemplate
@@ -187,9 +186,7 @@ async def test_an_unknown_role_is_refused(smollm2: ChatTemplate) -> None:
 @pytest.fixture(scope="module")
 def language_host() -> Iterator[EngineHost]:
     directory = model_path("smollm2-135m-instruct")
-    host = EngineHost(
-        {"lm": lambda: OneByOneEngine(LlamaRunner(load_llama(directory)), 4)}, threads=1
-    )
+    host = EngineHost({"lm": lambda: TokenStepEngine(load_llama(directory))}, threads=1)
     host.start()
     host.wait_ready(120)
     yield host

@@ -36,6 +36,15 @@ class Linear(nn.Module):
         self._decode: Kernel | None = None
         self._prefill: Kernel | None = None
         self._many_rows = 0
+        self._decode_bytes: int | None = None
+
+    @property
+    def decode_bytes(self) -> int:
+        """Bytes of weights that a call of few rows reads."""
+        if self._decode_bytes is not None:
+            return self._decode_bytes
+        assert self.weight is not None
+        return self.weight.nbytes
 
     def pack(self, packing: Packing | None = None) -> None:
         """Moves the weight into another layout; does nothing where that is impossible.
@@ -55,6 +64,7 @@ class Linear(nn.Module):
         if packing.prefill is not packing.decode:
             self._prefill = pack(weight, bias, packing.prefill)
         self._many_rows = packing.many_rows
+        self._decode_bytes = weight.numel() * packing.decode.weight_bytes
         self.weight = None
 
     def forward(self, x: Tensor) -> Tensor:

@@ -6,22 +6,14 @@ each other can be read as one view. Which sequence owns which block is decided e
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from torch import Tensor
 
+from engines.torch.kv_dtype import KvDtype
+
 _INT8_TOP = 127.0
 _FP8_TOP = 448.0  # largest finite value of float8_e4m3fn
-
-
-class KvDtype(StrEnum):
-    """Names how keys and values are held; narrower ones carry a float32 scale a head."""
-
-    MODEL = "model"  # as the model computes
-    BFLOAT16 = "bfloat16"
-    INT8 = "int8"
-    FP8 = "fp8"  # e4m3
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ def inverse_frequencies(head_dim: int, theta: float, scaling: Llama3Scaling | No
     return kept * frequencies + (1.0 - kept) * frequencies / scaling.factor
 
 
+Rotation = tuple[Tensor, Tensor]
+"""Cosine and signed sine of each row's angles, each (rows, 1, head_dim)."""
+
+
 class Rope:
     """Rotates queries and keys; its table grows with the longest position seen.
 
@@ -50,12 +54,16 @@ class Rope:
         self._cos = torch.empty(0)
         self._sin = torch.empty(0)
 
-    def table(self, start: int, tokens: int) -> tuple[Tensor, Tensor]:
-        """Returns cos and signed sin for positions from `start`, each (tokens, 1, head_dim)."""
-        end = start + tokens
-        if end > self._cos.shape[0]:
-            self._grow(max(end, 2 * self._cos.shape[0], 256))
-        return self._cos[start:end], self._sin[start:end]
+    def reserve(self, positions: int, device: torch.device) -> None:
+        """Makes the table cover positions below this one, on the device that will ask."""
+        if positions > self._cos.shape[0]:
+            self._grow(max(positions, 2 * self._cos.shape[0], 256))
+        if self._cos.device != device:
+            self._cos, self._sin = self._cos.to(device), self._sin.to(device)
+
+    def at(self, positions: Tensor) -> Rotation:
+        """Returns the rotation of each position, (rows,), int64; `reserve` came before."""
+        return self._cos.index_select(0, positions), self._sin.index_select(0, positions)
 
     def _grow(self, positions: int) -> None:
         angles = torch.outer(torch.arange(positions, dtype=torch.float32), self._frequencies)
@@ -65,5 +73,5 @@ class Rope:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turns each pair (i, i + head_dim / 2) of x, (batch, tokens, heads, head_dim)."""
+    """Turns each pair (i, i + head_dim / 2) of x, (rows, heads, head_dim)."""
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)

@@ -31,6 +31,11 @@ class WeightFormat(StrEnum):
     BFLOAT16 = "bfloat16"  # half the bytes, products in bfloat16
     INT8 = "int8"  # a quarter of the bytes; activations are rounded to 7 bits per call
 
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes that one weight takes."""
+        return {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}[self.value]
+
 
 @dataclass(frozen=True, slots=True)
 class Packing:

@@ -1,7 +1,7 @@
 """The llama family's decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU.
 
-Shapes carry a batch axis throughout, though one request at a time runs today. The model
-knows no tokenizer and no decoding rule.
+A pass takes rows of any number of sequences, of any length each, over one paged cache. The
+model knows no tokenizer and no decoding rule.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engines.torch.layers.attention import attend, causal_mask
-from engines.torch.layers.kv_cache import KvCache, KvShape
+from engines.torch.kv_dtype import KvDtype
 from engines.torch.layers.linear import Linear, pack_linears
-from engines.torch.layers.rope import Llama3Scaling, Rope, inverse_frequencies, rotate
+from engines.torch.layers.paged_attention import attend_ragged
+from engines.torch.layers.paged_kv import KvLayout, PagedKv
+from engines.torch.layers.ragged_batch import RaggedBatch
+from engines.torch.layers.rope import Llama3Scaling, Rope, Rotation, inverse_frequencies, rotate
 from engines.torch.layers.weight_formats import Packing
 
 
@@ -78,30 +80,20 @@ class Attention(nn.Module):
         super().__init__()
         self.config = config
         self.index = index
+        self.scale = config.head_dim**-0.5
         outputs = (config.heads + 2 * config.kv_heads) * config.head_dim
         self.qkv = Linear(config.width, outputs, bias=config.attention_bias)
         self.out = Linear(config.heads * config.head_dim, config.width, bias=config.attention_bias)
 
-    def forward(self, x: Tensor, cache: KvCache, position: "Positions") -> Tensor:
-        """Maps (batch, n, width) to the same shape and writes n positions to the cache."""
-        config = self.config
-        batch, new, _ = x.shape
+    def forward(self, x: Tensor, kv: PagedKv, batch: RaggedBatch, rotation: Rotation) -> Tensor:
+        """Maps (rows, width) to the same shape and writes the rows to the cache."""
+        config, rows = self.config, x.shape[0]
         heads, kv_heads, head_dim = config.heads, config.kv_heads, config.head_dim
-        group = heads // kv_heads
-        qkv = self.qkv(x).view(batch, new, heads + 2 * kv_heads, head_dim)
-        turned = rotate(qkv[:, :, : heads + kv_heads], position.cos, position.sin)
-        keys, values = cache.write(
-            self.index,
-            turned[:, :, heads:].transpose(1, 2),
-            qkv[:, :, heads + kv_heads :].transpose(1, 2),
-        )
-        # Query heads of a group become further query rows of their key head: keys and
-        # values are then read once and never repeated.
-        queries = turned[:, :, :heads].view(batch, new, kv_heads, group, head_dim)
-        queries = queries.permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, group * new, head_dim)
-        seen = attend(queries, keys, values, position.mask)
-        seen = seen.view(batch, heads, new, head_dim).transpose(1, 2).flatten(2)
-        attended: Tensor = self.out(seen)
+        qkv = self.qkv(x).view(rows, heads + 2 * kv_heads, head_dim)
+        turned = rotate(qkv[:, : heads + kv_heads], *rotation)
+        kv.write(self.index, batch.slots, turned[:, heads:], qkv[:, heads + kv_heads :])
+        queries = (turned[:, :heads] * self.scale).view(rows, kv_heads, -1, head_dim)
+        attended: Tensor = self.out(attend_ragged(queries, kv, self.index, batch))
         return attended
 
 
@@ -114,19 +106,10 @@ class Mlp(nn.Module):
         self.down = Linear(config.ffn, config.width, bias=config.mlp_bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Maps (batch, n, width) to the same shape."""
+        """Maps (rows, width) to the same shape."""
         gate, up = self.gate_up(x).chunk(2, -1)
         y: Tensor = self.down(functional.silu(gate) * up)
         return y
-
-
-@dataclass(frozen=True, slots=True)
-class Positions:
-    """Is what all layers need to know of the new positions: rotation and mask."""
-
-    cos: Tensor
-    sin: Tensor
-    mask: Tensor | None
 
 
 class Layer(nn.Module):
@@ -139,9 +122,11 @@ class Layer(nn.Module):
         self.mlp_norm = RmsNorm(config.width, config.norm_eps)
         self.mlp = Mlp(config)
 
-    def forward(self, hidden: Tensor, cache: KvCache, position: Positions) -> Tensor:
-        """Maps (batch, n, width) to the same shape."""
-        hidden = hidden + self.attention(self.attention_norm(hidden), cache, position)
+    def forward(
+        self, hidden: Tensor, kv: PagedKv, batch: RaggedBatch, rotation: Rotation
+    ) -> Tensor:
+        """Maps (rows, width) to the same shape."""
+        hidden = hidden + self.attention(self.attention_norm(hidden), kv, batch, rotation)
         hidden = hidden + self.mlp(self.mlp_norm(hidden))
         return hidden
 
@@ -173,40 +158,37 @@ class Llama(nn.Module):
         frequencies = inverse_frequencies(config.head_dim, config.rope_theta, config.rope_scaling)
         self._rope = Rope(frequencies, self.tokens.dtype)
 
-    def new_cache(self, capacity: int, batch: int = 1) -> KvCache:
-        """Allocates an empty cache for `capacity` positions; it grows up to the context."""
+    def kv_layout(self, kept_as: KvDtype = KvDtype.MODEL) -> KvLayout:
+        """Returns what one cached position of this model consists of."""
         config = self.config
-        shape = KvShape(config.layers, config.kv_heads, config.head_dim, self.tokens.dtype, batch)
-        return KvCache(shape, capacity, config.context)
+        return KvLayout(config.layers, config.kv_heads, config.head_dim, self.tokens.dtype, kept_as)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Looks up (batch, n) ids as (batch, n, width)."""
+        """Looks up (rows,) ids as (rows, width)."""
         return functional.embedding(ids, self.tokens)
 
-    def forward(self, hidden: Tensor, cache: KvCache, first_logits: int = 0) -> Tensor:
-        """Appends embedded positions to the cache.
+    def forward(
+        self, hidden: Tensor, kv: PagedKv, batch: RaggedBatch, logit_rows: Tensor | None = None
+    ) -> Tensor:
+        """Appends embedded positions of one or more sequences to the cache.
 
         Args:
-            hidden: (batch, n, width) from `embed`, or other embeddings in their place.
-            cache: changed: it holds n more positions afterwards.
-            first_logits: logits of the positions before this one are not computed;
-                n computes none.
+            hidden: (rows, width) from `embed`, or other embeddings in their place.
+            kv: changed: it holds all rows afterwards.
+            batch: who the rows belong to.
+            logit_rows: rows whose logits are wanted, (n,), int64; None wants all.
 
         Returns:
-            (batch, n - first_logits, vocab), float32.
+            (n, vocab), float32.
         """
         assert self._rope is not None, "freeze() comes before the first pass"
-        past, new = cache.length, hidden.shape[1]
-        cache.reserve(new)
-        cos, sin = self._rope.table(past, new)
-        mask = causal_mask(new, past, hidden)
-        if mask is not None:
-            mask = mask.repeat(self.config.heads // self.config.kv_heads, 1)
-        position = Positions(cos, sin, mask)
+        self._rope.reserve(batch.longest, hidden.device)
+        rotation = self._rope.at(batch.positions)
         for layer in self.layers:
-            hidden = layer(hidden, cache, position)
-        cache.advance(new)
-        if first_logits == new:
-            return hidden.new_empty(hidden.shape[0], 0, self.config.vocab)
-        logits: Tensor = self.head(self.norm(hidden[:, first_logits:]))
+            hidden = layer(hidden, kv, batch, rotation)
+        if logit_rows is not None:
+            hidden = hidden.index_select(0, logit_rows)
+        if hidden.shape[0] == 0:
+            return hidden.new_empty(0, self.config.vocab, dtype=torch.float32)
+        logits: Tensor = self.head(self.norm(hidden))
         return logits.float()
