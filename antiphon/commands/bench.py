@@ -5,7 +5,10 @@ import importlib
 import json
 from typing import Protocol
 
-TARGETS = {"voice": "spoken question in, time to the first sound of the reply"}
+TARGETS = {
+    "voice": "spoken question in, time to the first sound of the reply",
+    "llm": "tokens a second of the language model, alone, in a batch and beside transformers",
+}
 """Name of each target, which is its module's in `antiphon.bench` too, and what it measures."""
 
 

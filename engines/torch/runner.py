@@ -105,13 +105,15 @@ class LlamaRunner:
         for part in plan.parts:
             table = _table(part.sequence)
             end = part.start + part.rows
+            runs = slot_runs(table.runs(), size, end)
             parts.append(
                 RaggedPart(
                     first_row=len(slots),
                     rows=part.rows,
                     past=part.start,
-                    runs=slot_runs(table.runs(), size, end),
+                    runs=runs,
                     mask=causal_rows(part.rows, part.start, self._group, hidden),
+                    views=self.kv.views(*runs[0]) if part.rows == len(runs) == 1 else None,
                 )
             )
             blocks, new = table.blocks, range(part.start, end)

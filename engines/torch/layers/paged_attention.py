@@ -31,23 +31,18 @@ def attend_ragged(queries: Tensor, kv: PagedKv, layer: int, batch: RaggedBatch) 
         (rows, kv_heads * group * head_dim).
     """
     out = torch.empty_like(queries, memory_format=torch.contiguous_format)
+    rows, out_rows = queries.unbind(0), out.unbind(0)
     for part in batch.parts:
-        if part.rows == 1:
-            _one_row(queries[part.first_row], kv, layer, part, out[part.first_row])
+        first = part.first_row
+        if part.views is not None:
+            weights = torch.bmm(rows[first], part.views[0][layer]).softmax(-1)
+            torch.bmm(weights, part.views[1][layer], out=out_rows[first])
+        elif part.rows == 1:
+            out_rows[first].copy_(_over_runs(rows[first], kv, layer, part))
         else:
-            rows = slice(part.first_row, part.first_row + part.rows)
-            out[rows] = _many_rows(queries[rows], kv, layer, part)
+            last = first + part.rows
+            out[first:last] = _many_rows(queries[first:last], kv, layer, part)
     return out.flatten(1)
-
-
-def _one_row(query: Tensor, kv: PagedKv, layer: int, part: RaggedPart, out: Tensor) -> None:
-    """Attends from one (kv_heads, group, head_dim) into `out`, of the same shape."""
-    if len(part.runs) > 1:
-        out.copy_(_over_runs(query, kv, layer, part))
-        return
-    keys, values = kv.read(layer, *part.runs[0])
-    weights = torch.softmax(torch.bmm(query, keys.transpose(1, 2)), -1)
-    torch.bmm(weights, values, out=out)
 
 
 def _many_rows(queries: Tensor, kv: PagedKv, layer: int, part: RaggedPart) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engines.torch.kv_dtype import KvDtype
+from engines.torch.layers.ragged_batch import LayerViews
 
 _INT8_TOP = 127.0
 _FP8_TOP = 448.0  # largest finite value of float8_e4m3fn
@@ -75,16 +76,16 @@ class PagedKv:
         self.layout = layout
         self.block_size = block_size
         self.slots = blocks * block_size
-        shape = (layout.heads, self.slots, layout.head_dim)
-        self._keys = [
-            torch.empty(shape, dtype=layout.dtype, device=device) for _ in range(layout.layers)
-        ]
-        self._values = [torch.empty_like(keys) for keys in self._keys]
+        shape = (layout.layers, layout.heads, self.slots, layout.head_dim)
+        self._all_keys = torch.empty(shape, dtype=layout.dtype, device=device)
+        self._all_values = torch.empty_like(self._all_keys)
+        self._keys = list(self._all_keys.unbind(0))
+        self._values = list(self._all_values.unbind(0))
         self._key_scales: list[Tensor] = []
         self._value_scales: list[Tensor] = []
         if layout.has_scales:
-            shape = (layout.heads, self.slots, 1)
-            self._key_scales = [torch.empty(shape, device=device) for _ in range(layout.layers)]
+            scales = (layout.heads, self.slots, 1)
+            self._key_scales = [torch.empty(scales, device=device) for _ in range(layout.layers)]
             self._value_scales = [torch.empty_like(scales) for scales in self._key_scales]
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
@@ -134,6 +135,16 @@ class PagedKv:
         key_scales = self._key_scales[layer].narrow(1, first, count)
         value_scales = self._value_scales[layer].narrow(1, first, count)
         return (keys.float() * key_scales).to(dtype), (values.float() * value_scales).to(dtype)
+
+    def views(self, first: int, count: int) -> LayerViews | None:
+        """Returns what `read` does, of all layers at once: two calls instead of two a layer.
+
+        None where the cache does not hold what the model computes in.
+        """
+        if self.layout.kept_as is not KvDtype.MODEL:
+            return None
+        keys = self._all_keys.narrow(2, first, count).transpose(2, 3)
+        return keys.unbind(0), self._all_values.narrow(2, first, count).unbind(0)
 
     def gather(self, layer: int, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Returns copies of keys and values of any slots, each (heads, len(slots), head_dim)."""

@@ -8,6 +8,9 @@ from torch import Tensor
 SlotRuns = tuple[tuple[int, int], ...]
 """(first slot, slots) pairs that together hold a sequence's positions in order."""
 
+LayerViews = tuple[tuple[Tensor, ...], tuple[Tensor, ...]]
+"""Keys (heads, head_dim, count) and values (heads, count, head_dim) of each layer."""
+
 
 @dataclass(slots=True, eq=False)
 class RaggedPart:
@@ -20,6 +23,7 @@ class RaggedPart:
         runs: where all `past + rows` positions lie in the cache.
         mask: added to the scores of all query heads of a group, (group * rows, past + rows);
             None for a single row, which sees everything.
+        views: keys and values where one run holds them all and they need no copy.
     """
 
     first_row: int
@@ -27,6 +31,7 @@ class RaggedPart:
     past: int
     runs: SlotRuns
     mask: Tensor | None = None
+    views: LayerViews | None = None
 
     @property
     def length(self) -> int:

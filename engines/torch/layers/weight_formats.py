@@ -150,7 +150,7 @@ def _pack_float16(weight: Tensor, bias: Tensor | None) -> Kernel:
     parts, piece = _pieces(weight)
     prepack = torch.ops.quantized.linear_prepack_fp16
     packed = [prepack(parts[0], bias), *(prepack(part, None) for part in parts[1:])]
-    product = torch.ops.quantized.linear_dynamic_fp16
+    product = torch.ops.quantized.linear_dynamic_fp16.default  # skips the choice of overload
     if len(packed) == 1:
         return lambda x: product(x, packed[0])
 
